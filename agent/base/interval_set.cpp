@@ -74,7 +74,7 @@ void IntervalSet::write(ByteWriter& out) const {
 
 Result<IntervalSet> IntervalSet::read(ByteReader& in) {
     const auto count = in.get<std::uint32_t>();
-    if (count > intervals_max || in.left() / 16 < count) return fail(Code::truncated, "interval set", count);
+    if (!in.ok() || count > intervals_max || in.left() / 16 < count) return fail(Code::truncated, "interval set", count);
     IntervalSet set;
     set.intervals_.reserve(count);
     for (std::uint32_t k = 0; k < count; ++k) {
