@@ -16,7 +16,7 @@
 namespace tally::ring {
 
 inline constexpr std::uint64_t magic = 0x31474E52'594C4154ULL;  // "TALYRNG1" as bytes in memory
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t layout_version = 1;
 inline constexpr std::uint32_t control_bytes = 8192;
 inline constexpr std::uint64_t data_bytes_min = 64 * 1024;
 inline constexpr std::uint64_t data_bytes_max = 256ULL << 20;
