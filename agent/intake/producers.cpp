@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of producers: OPENED, heartbeats, CLOSE, and what is remembered of those that are gone.
+#include <algorithm>
+
+#include "agent/intake/intake.hpp"
+
+namespace tally::intake {
+
+using parcel::ProducerEnd;
+using parcel::ProducerWhat;
+
+void Intake::write_record(Producer& producer, parcel::ProducerRecord record) {
+    OriginDraft& draft = drafts_.origin(producer.origin);
+    draft.producer(std::move(record));
+    drafts_.check_live(draft);
+}
+
+std::vector<parcel::RingTotals> Intake::totals(const Producer& producer) const {
+    std::vector<parcel::RingTotals> out;
+    out.reserve(producer.rings.size());
+    for (const Ring* ring : producer.rings) {
+        const RingCursor& c = ring->cursor;
+        out.push_back({ring->uuid, c.block, c.record_number, c.points_total, c.dropped_points, c.episodes, c.events, c.stats});
+    }
+    return out;
+}
+
+// A producer of the cursor table is closed if none of its rings is open and one of them says how it ended.
+void Intake::judge_restored(Producer& producer) {
+    std::erase(ended_, producer.id);
+    producer.end = ProducerEnd::none;
+    const RingCursor& newest = producer.rings.back()->cursor;
+    producer.close_seen |= newest.block == 0 && newest.end == RingEnd::finished;  // its exit code is not kept
+    for (const Ring* ring : producer.rings) {
+        if (ring->cursor.end == RingEnd::open) {
+            producer.end = ProducerEnd::none;
+            return;
+        }
+        if (ring->cursor.end == RingEnd::died) producer.end = ProducerEnd::died;
+        if (ring->cursor.end == RingEnd::lost) producer.end = ProducerEnd::lost;
+    }
+    if (producer.end != ProducerEnd::none) ended_.push_back(producer.id);
+}
+
+// A new producer is opened; one that was closed, in this life or an earlier one, is reopened.
+void Intake::open_producer(Producer& producer, bool known, std::int64_t now_wall_ns) {
+    bool closed = producer.end != ProducerEnd::none;
+    if (const auto it = exit_codes_.find(producer.id); it != exit_codes_.end()) {
+        closed = true;  // a ring that was offered after its producer's close record had been read
+        producer.close_seen = true;
+        producer.exit_code = it->second;
+        exit_codes_.erase(it);
+        std::erase(finished_, producer.id);
+    }
+    producer.end = producer.worst = ProducerEnd::none;
+    std::erase(ended_, producer.id);
+    if (known && !closed) return;
+    parcel::ProducerRecord r = producer.description;
+    r.what = closed ? ProducerWhat::reopened : ProducerWhat::opened;
+    r.time_ns = now_wall_ns;
+    write_record(producer, std::move(r));
+}
+
+void Intake::end(RingHandle handle, ProducerEnd end, std::int64_t now_wall_ns) {
+    const auto it = rings_.find(handle);
+    if (it == rings_.end()) return;
+    Ring& ring = *it->second;
+    Producer& producer = *ring.producer;
+    ring.attached = false;
+    ring.ended = true;
+    if (end != ProducerEnd::finished) producer.worst = std::max(producer.worst, end);
+    if (end == ProducerEnd::finished && ring.cursor.end == RingEnd::open) {
+        ring.cursor.end = RingEnd::finished;
+        touch(ring);
+    }
+    maybe_close(producer, now_wall_ns);
+}
+
+// A block may end long before its producer does: only CLOSE, death or loss says that nothing follows.
+void Intake::maybe_close(Producer& producer, std::int64_t now_wall_ns) {
+    const auto attached = [](const Ring* r) { return r->attached; };
+    const auto awaited = [](const Ring* r) { return !r->attached && !r->ended && r->cursor.end == RingEnd::open; };
+    if (producer.end != ProducerEnd::none || std::any_of(producer.rings.begin(), producer.rings.end(), attached)) return;
+    if (producer.worst != ProducerEnd::none)
+        close_producer(producer, producer.worst, now_wall_ns);
+    else if (producer.close_seen && std::none_of(producer.rings.begin(), producer.rings.end(), awaited))
+        close_producer(producer, ProducerEnd::finished, now_wall_ns);
+}
+
+void Intake::close_producer(Producer& producer, ProducerEnd end, std::int64_t now_wall_ns) {
+    parcel::ProducerRecord r = producer.description;
+    r.what = ProducerWhat::closed;
+    r.end = end;
+    r.time_ns = now_wall_ns;
+    r.exit_code = producer.close_seen ? producer.exit_code : 0;
+    r.totals = totals(producer);
+    write_record(producer, std::move(r));
+    producer.end = end;
+    if (end == ProducerEnd::finished) {
+        forget_.push_back(producer.id);
+        for (Ring* ring : producer.rings) touch(*ring);
+        return;
+    }
+    for (Ring* ring : producer.rings) {
+        if (ring->cursor.end == RingEnd::open) ring->cursor.end = end == ProducerEnd::died ? RingEnd::died : RingEnd::lost;
+        touch(*ring);
+    }
+    remember_ended(producer);
+}
+
+// Cursors of producers that may come back are kept, but not for ever.
+void Intake::remember_ended(Producer& producer) {
+    ended_.push_back(producer.id);
+    if (ended_.size() <= ended_producers_max) return;
+    const Uuid oldest = ended_.front();
+    ended_.pop_front();
+    if (const auto it = producers_.find(oldest); it != producers_.end()) {
+        for (Ring* ring : it->second->rings)
+            if (ring->dirty) drafts_.add_frames(ring->frames);
+        forget(*it->second);
+    }
+}
+
+void Intake::forget(Producer& producer) {
+    const Uuid id = producer.id;
+    if (producer.end == ProducerEnd::finished) {
+        finished_.push_back(id);
+        exit_codes_[id] = producer.exit_code;
+        if (finished_.size() > ended_producers_max) {
+            exit_codes_.erase(finished_.front());
+            finished_.pop_front();
+        }
+    }
+    for (Ring* ring : producer.rings) {
+        if (ring->dirty) std::erase(dirty_, ring);
+        removals_.push_back(ring->uuid);
+        by_uuid_.erase(ring->uuid);
+        rings_.erase(ring->handle);
+    }
+    producers_.erase(id);
+}
+
+void Intake::close_absent(std::int64_t now_wall_ns) {
+    std::vector<Producer*> absent;
+    for (auto& [id, producer] : producers_) {
+        const bool attached =
+            std::any_of(producer->rings.begin(), producer->rings.end(), [](const Ring* r) { return r->attached; });
+        if (producer->restored && !attached && producer->end == ProducerEnd::none) absent.push_back(producer.get());
+    }
+    for (Producer* p : absent) close_producer(*p, p->close_seen ? ProducerEnd::finished : ProducerEnd::lost, now_wall_ns);
+}
+
+void Intake::heartbeat(std::int64_t now_monotonic_ns, std::int64_t now_wall_ns) {
+    for (auto& [id, producer] : producers_) {
+        const bool attached =
+            std::any_of(producer->rings.begin(), producer->rings.end(), [](const Ring* r) { return r->attached; });
+        if (!attached) continue;
+        if (producer->heartbeat_ns == 0) producer->heartbeat_ns = now_monotonic_ns;
+        if (now_monotonic_ns - producer->heartbeat_ns < options_.heartbeat_interval_ns) continue;
+        producer->heartbeat_ns = now_monotonic_ns;
+        parcel::ProducerRecord r = producer->description;
+        r.what = ProducerWhat::heartbeat;
+        r.time_ns = now_wall_ns;
+        r.totals = totals(*producer);
+        write_record(*producer, std::move(r));
+    }
+}
+
+}  // namespace tally::intake
