@@ -4,7 +4,8 @@
 // What    The append-only store on a host: commit groups over lanes, durable in order, read back until acknowledged.
 // Flow    intake (agent) or landing (receiver) -> plan/append/poll -> segments -> fetch -> uplink or sink -> ack.
 // Format  spool/FORMAT.md
-// Threads role: disk. Every method; nothing here is called from elsewhere.
+// Threads role: disk. Every method; nothing here is called from elsewhere. open() may run on another thread: the first
+//         append() binds the spool to its own.
 // Owns    The directory (OFD lock) and all its files; payloads handed in are shared, never copied twice.
 // Invariants
 //   I1 durable_group() only grows, and every record of groups <= it survives power loss.
@@ -12,7 +13,9 @@
 //   I3 a segment is deleted only after a synced ack file covers it.
 //   I4 nothing is deleted on doubt: it moves to quarantine and is counted.
 // Errors  open: busy (another process has it), io, full, denied. Afterwards write errors are healed by a new segment and
-//         show in stats(); append() returns fatal `io` only when no segment can be opened at all.
+//         show in stats(); append() returns fatal `io` only when no segment can be opened at all, `invalid` and
+//         `too_big` for a group that breaks the rules of Group.
+// Limits  stats() estimates bytes of segments that are partly acknowledged.
 
 #include <cstdint>
 #include <functional>
@@ -44,6 +47,7 @@ struct Group {
     GroupNo number{};
     std::vector<NewRecord> records;  // at least one, the first in the live lane; sequences contiguous per lane
     std::vector<CursorUpdate> cursors;
+    bool reserve = false;  // declares losses: may use the 4 MiB kept back when the budget is used up
 };
 // What the next group and the next parcels of each lane are called. Valid until the next append().
 struct Plan {
@@ -76,14 +80,17 @@ struct Stats {
     std::uint64_t bytes_on_disk = 0;
     std::uint64_t budget_bytes = 0;
     std::uint64_t parked = 0;
-    std::uint64_t quarantined = 0;
+    std::uint64_t quarantined = 0;  // files set aside and copies of damaged ranges
+    std::uint64_t torn_tails = 0;   // unfinished segments found by this opening: the ordinary trace of a crash
     std::uint64_t write_errors = 0;
     std::string engine;         // "io_uring" or "pwritev2"
     std::string engine_reason;  // why not io_uring; empty otherwise
     LaneStats lanes[lane_count];
 };
 
-enum class Append : std::uint8_t { ok, full };  // full: budget used up, nothing was taken; try again after acks
+// full: nothing was taken. Either groups_in_flight() has reached its maximum (poll, try again) or space is used up (try
+// again after acks).
+enum class Append : std::uint8_t { ok, full };
 
 class Spool {
 public:
@@ -94,12 +101,13 @@ public:
     virtual StartId start() const = 0;
     virtual const std::vector<EndedStart>& ended_starts() const = 0;  // newest last; chained by the START section
     virtual const CursorTable& cursors() const = 0;                     // committed view; grows with durable groups
-    virtual const std::vector<Damage>& damage() const = 0;              // found by this opening
+    // Found by this opening; grows when fetch() or sweep() meet more. Each entry once per life.
+    virtual const std::vector<Damage>& damage() const = 0;
 
     // May a group of about this size be appended now? Cheap; ask before encoding.
     virtual bool has_room(std::uint64_t payload_bytes) const = 0;
     virtual Plan plan() const = 0;
-    virtual Result<Append> append(Group group) = 0;
+    virtual Result<Append> append(const Group& group) = 0;
     // Reaps completions; call at least every few ms while groups are in flight. Returns true when something moved.
     virtual Result<bool> poll(std::int64_t monotonic_now_ns) = 0;
     virtual GroupNo durable_group() const = 0;
