@@ -49,6 +49,8 @@ std::uint64_t FrameEncoder::encode(const FrameTarget& to, const FrameRecord& rec
 }
 
 void FrameEncoder::dense(const FrameTarget& to, const FrameRecord& record) {
+    list_id_ = 0;
+    list_.clear();
     to.draft.frame(frame_);
     for (std::uint32_t m = 0; m < record.body.metrics; ++m) {
         for (std::uint32_t t = 0; t < record.body.steps; t += parcel::tile_steps_max) {
@@ -71,7 +73,7 @@ void FrameEncoder::dense_tile(const FrameTarget& to, const FrameRecord& record, 
     entry.env_count = s.items;
     for (std::uint32_t t = 0; t < s.steps; ++t)
         entry.hash += hash_dense(vector(t), dtype, s.items, to.seeds[metric], env, record.step(s.step_offset + t));
-    if (s.steps == 1) return put(to, record, s, ByteView(vector(0), bytes), std::move(entry));
+    if (s.steps == 1) return put(to, record, s, ByteView(vector(0), bytes), entry);
 
     if (values_.size() < bytes) values_.resize(bytes);
     constexpr std::uint32_t strip = 64;  // 64 items x 64 steps stay in the first-level cache
@@ -81,7 +83,7 @@ void FrameEncoder::dense_tile(const FrameTarget& to, const FrameRecord& record, 
             scatter(vector(t) + i * width, static_cast<std::uint32_t>(width), here, s.steps,
                     values_.data() + (std::size_t{i} * s.steps + t) * width);
     }
-    put(to, record, s, ByteView(values_.data(), bytes), std::move(entry));
+    put(to, record, s, ByteView(values_.data(), bytes), entry);
 }
 
 // Each piece is a frame of its own: its list is as short as its tiles need it, whatever the record's length is.
@@ -94,6 +96,8 @@ void FrameEncoder::rows(const FrameTarget& to, const FrameRecord& record) {
         to.draft.frame(frame_);
         for (std::uint32_t t = 0; t < record.body.steps; t += parcel::tile_steps_max) {
             const std::uint32_t steps = std::min(parcel::tile_steps_max, record.body.steps - t);
+            list_ = row_list_.counts(first, end, to.block.env_first, steps);
+            list_id_ = ++lists_;
             for (std::uint32_t m = 0; m < record.body.metrics; ++m)
                 rows_tile(to, record, {m, 0, static_cast<std::uint32_t>(end - first), t, steps}, first);
         }
@@ -113,26 +117,27 @@ void FrameEncoder::rows_tile(const FrameTarget& to, const FrameRecord& record, c
     parcel::LedgerEntry entry;
     entry.env_first = to.block.env_first + range_first;
     entry.env_count = std::min(parcel::tile_envs_max, to.block.env_count - range_first);
-    entry.env_points = row_list_.counts(row_first, row_first + s.items, to.block.env_first, s.steps);
     for (std::uint32_t t = 0; t < s.steps; ++t) {
-        row_list_.gather(record.vector(s.metric, s.step_offset + t), width, row_first, s.items, gathered_.data());
-        entry.hash += hash_rows(gathered_.data(), dtype, envs, s.items, to.seeds[metric], to.block.env_first,
+        std::uint8_t* slice = s.steps == 1 ? values_.data() : gathered_.data();
+        row_list_.gather(record.vector(s.metric, s.step_offset + t), width, row_first, s.items, slice);
+        entry.hash += hash_rows(slice, dtype, envs, s.items, to.seeds[metric], to.block.env_first,
                                 record.step(s.step_offset + t));
-        scatter(gathered_.data(), width, s.items, s.steps, values_.data() + std::size_t{t} * width);
+        if (s.steps != 1) scatter(slice, width, s.items, s.steps, values_.data() + std::size_t{t} * width);
     }
-    put(to, record, s, ByteView(values_.data(), step_bytes * s.steps), std::move(entry));
+    put(to, record, s, ByteView(values_.data(), step_bytes * s.steps), entry);
 }
 
 void FrameEncoder::put(const FrameTarget& to, const FrameRecord& record, const Slice& s, ByteView values,
-                       parcel::LedgerEntry entry) {
+                       const parcel::LedgerEntry& tile) {
     const std::uint32_t metric = record.body.metric_first + s.metric;
+    parcel::LedgerEntry entry = tile;
     entry.step_first = record.step(s.step_offset);
     entry.step_last = record.step(s.step_offset + s.steps - 1);
     entry.points = std::uint64_t{s.items} * s.steps;
     if (to.draft.empty()) to.draft.begin(to.origin, to.block);
     to.draft.tile(encoder_, to.block, metric, s.item_first, s.items, s.step_offset, s.steps, values);
     if (to.draft.bytes() >= options_.parcel_bytes_target) drafts_.add_frames(to.draft);
-    live_->ledger(to.block.metrics[metric], std::move(entry));
+    live_->ledger(to.block.metrics[metric], std::move(entry), list_id_, list_);
     drafts_.check_live(*live_);
 }
 

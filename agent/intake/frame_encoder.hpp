@@ -41,7 +41,8 @@ private:
     void rows(const FrameTarget& to, const FrameRecord& record);
     void dense_tile(const FrameTarget& to, const FrameRecord& record, const Slice& s);
     void rows_tile(const FrameTarget& to, const FrameRecord& record, const Slice& s, std::size_t row_first);
-    void put(const FrameTarget& to, const FrameRecord& record, const Slice& s, ByteView values, parcel::LedgerEntry entry);
+    void put(const FrameTarget& to, const FrameRecord& record, const Slice& s, ByteView values,
+             const parcel::LedgerEntry& entry);
     std::uint64_t stats(const FrameTarget& to, const FrameRecord& record);
     parcel::StepStats stats_row(const FrameTarget& to, const FrameRecord& record, std::uint32_t metric, std::uint32_t t);
 
@@ -52,6 +53,9 @@ private:
     RowList row_list_;
     parcel::Frame frame_;
     OriginDraft* live_ = nullptr;  // of the record at hand
+    std::vector<parcel::EnvCount> list_;  // points per environment of the tiles at hand
+    std::uint64_t list_id_ = 0;           // of this list; 0 in dense frames
+    std::uint64_t lists_ = 0;
     Bytes values_;                 // of one tile, item-major
     Bytes gathered_;               // of one step of one tile
 };

@@ -16,10 +16,13 @@ std::uint32_t OriginDraft::live_metric(const parcel::Metric& metric) {
     return at;
 }
 
-void OriginDraft::ledger(const parcel::Metric& metric, parcel::LedgerEntry entry) {
+void OriginDraft::ledger(const parcel::Metric& metric, parcel::LedgerEntry entry, std::uint64_t list_id,
+                         const std::vector<parcel::EnvCount>& list) {
     entry.metric = live_metric(metric);
-    const bool shared = !entry.env_points.empty() && !ledger_.empty() && ledger_.back().env_points == entry.env_points;
-    live_bytes_ += 48 + (shared ? 0 : entry.env_points.size() * sizeof(parcel::EnvCount));
+    entry.same_list = list_id != 0 && list_id == last_list_id_;
+    if (!entry.same_list) entry.env_points = list;
+    last_list_id_ = list_id;
+    live_bytes_ += 48 + entry.env_points.size() * sizeof(parcel::EnvCount);
     ledger_.push_back(std::move(entry));
 }
 
@@ -127,6 +130,7 @@ void OriginDraft::write_live(parcel::ParcelBuilder& live, Bytes& scratch) {
     gaps_.clear();
     live_metrics_.clear();
     metrics_counted_ = 0;
+    last_list_id_ = 0;
     live_bytes_ = 0;
 }
 

@@ -13,7 +13,9 @@ class OriginDraft {
 public:
     explicit OriginDraft(const parcel::Origin& origin) : origin_(origin) {}
 
-    void ledger(const parcel::Metric& metric, parcel::LedgerEntry entry);
+    // Entries with the same list of environments say so by an id (0: no list); it is kept once for neighbours.
+    void ledger(const parcel::Metric& metric, parcel::LedgerEntry entry, std::uint64_t list_id = 0,
+                const std::vector<parcel::EnvCount>& list = {});
     void stats(const parcel::Metric& metric, parcel::StepStats row);
     void episodes(const std::vector<parcel::EpisodeHeader>& episodes);
     void event(parcel::Event event);
@@ -39,6 +41,7 @@ private:
     parcel::Origin origin_;
     MetricTable live_metrics_;  // of ledger and stats
     std::size_t metrics_counted_ = 0;
+    std::uint64_t last_list_id_ = 0;
     std::vector<parcel::LedgerEntry> ledger_;
     std::vector<parcel::StepStats> stats_;
     std::vector<parcel::EpisodeHeader> episodes_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tally::intake {
 
@@ -11,6 +12,23 @@ namespace {
 template <class T>
 void gather_as(const std::uint8_t* in, const std::uint32_t* order, std::size_t n, std::uint8_t* out) {
     for (std::size_t i = 0; i < n; ++i) std::memcpy(out + i * sizeof(T), in + order[i] * sizeof(T), sizeof(T));
+}
+
+constexpr std::size_t radix_from = 512;
+constexpr unsigned radix_bits = 11;
+
+// By the upper half of the keys, lowest digit first; each pass keeps the order of equal ones.
+void radix_sort(std::vector<std::uint64_t>& keys, std::vector<std::uint64_t>& spare, std::uint32_t highest) {
+    spare.resize(keys.size());
+    for (unsigned shift = 32; shift < 64 && highest >> (shift - 32) != 0; shift += radix_bits) {
+        std::size_t at[1U << radix_bits] = {};
+        const auto digit = [&](std::uint64_t key) { return (key >> shift) & ((1U << radix_bits) - 1); };
+        for (const std::uint64_t key : keys) ++at[digit(key)];
+        std::size_t sum = 0;
+        for (std::size_t& slot : at) sum += std::exchange(slot, sum);
+        for (const std::uint64_t key : keys) spare[at[digit(key)]++] = key;
+        keys.swap(spare);
+    }
 }
 
 }  // namespace
@@ -24,7 +42,10 @@ void RowList::sort(ByteView rows) {
     if (std::is_sorted(envs_.begin(), envs_.end())) return;
     keys_.resize(n);
     for (std::uint64_t i = 0; i < n; ++i) keys_[i] = std::uint64_t{envs_[i]} << 32 | i;  // the position makes it stable
-    std::sort(keys_.begin(), keys_.end());
+    if (n < radix_from)
+        std::sort(keys_.begin(), keys_.end());
+    else
+        radix_sort(keys_, spare_, *std::max_element(envs_.begin(), envs_.end()));
     for (std::size_t i = 0; i < n; ++i) {
         envs_[i] = static_cast<std::uint32_t>(keys_[i] >> 32);
         order_[i] = static_cast<std::uint32_t>(keys_[i]);

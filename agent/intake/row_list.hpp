@@ -33,6 +33,7 @@ private:
     std::vector<std::uint32_t> envs_;
     std::vector<std::uint32_t> order_;  // position in the caller's list
     std::vector<std::uint64_t> keys_;
+    std::vector<std::uint64_t> spare_;
 };
 
 }  // namespace tally::intake

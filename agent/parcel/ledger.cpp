@@ -11,7 +11,7 @@ constexpr std::size_t entry_fixed_bytes = 12 + 16 + 16 + 4;
 // Repeated lists cost their reader memory that the section's bytes do not bound.
 constexpr std::uint64_t env_points_max = 16U << 20;
 
-void write_entry(ByteWriter& w, const LedgerEntry& e, const LedgerEntry* before) {
+void write_entry(ByteWriter& w, const LedgerEntry& e) {
     w.put(e.metric);
     w.put(e.env_first);
     w.put(e.env_count);
@@ -19,7 +19,7 @@ void write_entry(ByteWriter& w, const LedgerEntry& e, const LedgerEntry* before)
     w.put(e.step_last);
     w.put(e.points);
     w.put(e.hash);
-    if (before != nullptr && !e.env_points.empty() && e.env_points == before->env_points) return w.put(same_as_before);
+    if (e.same_list) return w.put(same_as_before);
     w.put(static_cast<std::uint32_t>(e.env_points.size()));
     write_column(w, e.env_points);
 }
@@ -64,11 +64,7 @@ void write_ledger(const LedgerSection& section, Bytes& out) {
     write_origin(w, section.origin);
     write_metrics(w, section.metrics);
     w.put(static_cast<std::uint32_t>(section.entries.size()));
-    const LedgerEntry* before = nullptr;
-    for (const LedgerEntry& e : section.entries) {
-        write_entry(w, e, before);
-        before = &e;
-    }
+    for (const LedgerEntry& e : section.entries) write_entry(w, e);
 }
 
 Result<LedgerSection> read_ledger(ByteView body) {

@@ -111,6 +111,7 @@ struct LedgerEntry {
     std::uint64_t points = 0;
     std::uint64_t hash = 0;            // H
     std::vector<EnvCount> env_points;  // only for row-list frames, absolute environments
+    bool same_list = false;  // for write_ledger: env_points is that of the entry before, and left empty here
 };
 struct LedgerSection {
     Origin origin;
