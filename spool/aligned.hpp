@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 //
-// What    Zeroed memory that O_DIRECT accepts.
+// What    Memory that O_DIRECT accepts.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,12 +19,15 @@ struct FreeAligned {
 };
 using AlignedBuffer = std::unique_ptr<std::uint8_t[], FreeAligned>;
 
-inline AlignedBuffer make_aligned(std::uint64_t bytes) {
-    const std::uint64_t whole = round_up(bytes, block_bytes);
-    void* p = std::aligned_alloc(block_bytes, whole);
+inline AlignedBuffer allocate_aligned(std::uint64_t bytes) {
+    void* p = std::aligned_alloc(block_bytes, round_up(bytes, block_bytes));
     TALLY_ASSERT(p != nullptr);
-    std::memset(p, 0, whole);
     return AlignedBuffer(static_cast<std::uint8_t*>(p));
+}
+inline AlignedBuffer make_zeroed_aligned(std::uint64_t bytes) {
+    AlignedBuffer out = allocate_aligned(bytes);
+    std::memset(out.get(), 0, round_up(bytes, block_bytes));
+    return out;
 }
 
 }  // namespace tally::spool

@@ -154,7 +154,9 @@ void name_missing_front(Store& store) {
             if (segment->own || !met.insert(segment->header.start).second || first <= 1) continue;
             const LaneKey key{segment->header.start, segment->lane};
             const Book* book = store.books.find(key.first, key.second);
-            const auto missing = book == nullptr ? std::vector<Interval>{} : book->settled.missing(1, first - 1);
+            const std::uint64_t last = std::min(first - 1, book == nullptr ? 0 : book->last);
+            if (last == 0) continue;
+            const auto missing = book->settled.missing(1, last);
             for (const Interval& part : missing) {
                 store.damage.push_back({StartId{key.first}, key.second, part.first, part.last, 0, segment->path,
                                         "segments before this one are gone"});

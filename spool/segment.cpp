@@ -39,7 +39,7 @@ Result<Fd> open_new(const std::string& path) {
 }
 
 Status fill(int fd, std::uint64_t segment_bytes) {
-    static const AlignedBuffer zeros = make_aligned(fill_bytes);
+    static const AlignedBuffer zeros = make_zeroed_aligned(fill_bytes);
     if (::fallocate(fd, 0, 0, static_cast<off_t>(segment_bytes)) != 0 && errno != EOPNOTSUPP) {
         return fail_errno("fallocate segment", -1, segment_bytes);
     }
@@ -52,7 +52,7 @@ Status fill(int fd, std::uint64_t segment_bytes) {
 Status write_new(int fd, const std::string& path, std::uint64_t segment_bytes, ByteView header, bool in_recovery) {
     TALLY_TRY(fill(fd, segment_bytes));
     fault_point("segment-created");
-    const AlignedBuffer buffer = make_aligned(header.size());
+    const AlignedBuffer buffer = make_zeroed_aligned(header.size());
     std::memcpy(buffer.get(), header.data(), header.size());
     TALLY_TRY(pwrite_all(fd, {buffer.get(), header.size()}, 0));
     if (in_recovery) fault_point("recovery-header-written");

@@ -161,9 +161,9 @@ void Store::remove(Lane lane, std::uint64_t number) {
 }
 
 std::pair<std::uint64_t, std::uint64_t> Store::expected(const Segment& segment) const {
-    if (segment.seq_end != UINT64_MAX) return {segment.header.first_seq, segment.seq_end - 1};
+    // A later segment may have been opened for groups that were never committed.
     const Book* book = books.find(segment.header.start, segment.lane);
-    return {segment.header.first_seq, book == nullptr ? 0 : book->last};
+    return {segment.header.first_seq, std::min(segment.seq_end - 1, book == nullptr ? 0 : book->last)};
 }
 
 bool Store::all_settled_from(const Segment& segment) const {

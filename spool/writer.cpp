@@ -46,7 +46,7 @@ bool InFlightGroup::complete() const {
 
 Result<std::unique_ptr<Writer>> Writer::open(Store& store) {
     std::unique_ptr<Writer> writer(new Writer(store));
-    writer->buffers_ = make_aligned(std::uint64_t{slot_count} * slot_bytes);
+    writer->buffers_ = allocate_aligned(std::uint64_t{slot_count} * slot_bytes);
     writer->slots_.resize(slot_count);
     for (std::uint32_t i = slot_count; i-- > 0;) writer->slots_free_.push_back(i);
     auto chosen = choose_engine(store.options.engine, {writer->buffers_.get(), slot_count, slot_bytes});
