@@ -77,7 +77,7 @@ bool Store::copy_behind(const Segment& segment, std::uint64_t seq) const {
     const auto& lane = chain[static_cast<std::size_t>(segment.lane)];
     for (auto it = lane.upper_bound(segment.number); it != lane.end(); ++it) {
         const Segment& other = *it->second;
-        if (other.header.start != segment.header.start || other.header.first_seq > seq) return false;
+        if (other.header.start != segment.header.start || other.header.first_seq > seq) continue;
         const auto walked = walk_segment(other.path, other.header, false);
         if (!walked) continue;
         for (const WalkedRecord& record : walked->records) {

@@ -50,7 +50,7 @@ struct Segment {
     bool own = false;
     bool appending = false;           // the one its lane writes to
     bool suspect = false;             // a write failed: nothing is written here again
-    Fd fd;                            // open while it may be written
+    Fd fd;                            // open as long as the writer refers to this segment
     std::uint64_t write_at = 0;       // where the next record begins
     std::uint32_t runs_in_flight = 0;    // parts of groups that are not durable yet
     std::uint32_t writes_in_flight = 0;  // submitted, not completed; `fd` must live

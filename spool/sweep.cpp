@@ -37,7 +37,7 @@ bool Sweeper::covered(Segment& segment) {
 
 bool Sweeper::deletable(Segment& segment) {
     const auto& live = store_.chain[0];
-    if (segment.appending || segment.runs_in_flight > 0 || segment.writes_in_flight > 0) return false;
+    if (segment.fd) return false;  // the writer still holds it
     const Segment& newest = *live.rbegin()->second;
     if (&newest == &segment) return false;
     if (segment.own) {

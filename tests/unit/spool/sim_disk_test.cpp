@@ -72,7 +72,7 @@ public:
 
 private:
     void open() {
-        Seams seams = real_seams();
+        Seams seams = seeded_seams(rng_);
         seams.wrap_engine = [this](std::unique_ptr<WriteEngine> inner) {
             return std::make_unique<HoldingEngine>(std::move(inner), held_);
         };
@@ -209,7 +209,7 @@ private:
         });
         std::uint64_t groups = 0;
         {
-            auto opened = must_open(options);
+            auto opened = must_open(options, seeded_seams(rng_));
             set_fault_hook({});
             groups = model.check(*opened, durable);
         }

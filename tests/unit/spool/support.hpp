@@ -198,8 +198,13 @@ private:
     std::vector<WriteDone> made_;
     std::uint64_t writes_ = 0;
 };
-inline Seams faulty(std::vector<Fault> faults) {
+// Same seed, same ids and salts.
+inline Seams seeded_seams(std::mt19937_64& rng) {
     Seams seams = real_seams();
+    seams.random = [&rng] { return rng(); };
+    return seams;
+}
+inline Seams faulty(std::vector<Fault> faults, Seams seams = real_seams()) {
     seams.wrap_engine = [faults](std::unique_ptr<WriteEngine> inner) { return std::make_unique<FaultEngine>(std::move(inner), faults); };
     return seams;
 }
