@@ -5,7 +5,10 @@
 -- idx: environment offsets from env_first, one per item, only for row-list frames (else empty).
 -- step_list, time_list, rl_list: one per value, only for irregular scalars (else empty: step_first + i * step_stride, time, rl_step).
 -- batch: which insert wrote the row; looked for after "no answer", never part of the key.
+-- step_first and step_last are the lowest and highest step of the row's values: what views and proofs prune by.
 -- Every table carries `month` (yyyymm of the run's creation) and is partitioned by it.
+-- {SETTINGS}: inserts and merges are synced (a batch is done only when it survives power loss); merges stop at 1 GiB, because
+-- merging is most of the cost per point.
 
 CREATE DATABASE IF NOT EXISTS tallyman;
 
@@ -22,6 +25,7 @@ CREATE TABLE IF NOT EXISTS tallyman.points_w{WIDTH}
     month UInt32,
     steps UInt8,
     step_stride Int64 CODEC(ZSTD(1)),
+    step_last Int64 CODEC(Delta, ZSTD(1)),
     rl_step Nullable(Int64) CODEC(ZSTD(1)),
     time_ns Int64 CODEC(Delta, ZSTD(1)),
     dtype UInt8,
@@ -36,7 +40,8 @@ CREATE TABLE IF NOT EXISTS tallyman.points_w{WIDTH}
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY month
-ORDER BY (run, metric, env_first, step_first, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, metric, env_first, step_first, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 -- {WIDTH} = 1, 2, 4, 8; {PLANES} = p0 UInt8, p1 UInt8, ... one per byte, each CODEC(ZSTD(1))
 
 CREATE TABLE IF NOT EXISTS tallyman.ledger
@@ -47,7 +52,8 @@ CREATE TABLE IF NOT EXISTS tallyman.ledger
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, metric, env_first, step_first, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, metric, env_first, step_first, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.episodes
 (
@@ -56,7 +62,8 @@ CREATE TABLE IF NOT EXISTS tallyman.episodes
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, env, episode, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, env, episode, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.stats
 (
@@ -66,7 +73,8 @@ CREATE TABLE IF NOT EXISTS tallyman.stats
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, metric, step, env_first, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, metric, step, env_first, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.event_rows
 (
@@ -74,7 +82,8 @@ CREATE TABLE IF NOT EXISTS tallyman.event_rows
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, time_ns, kind, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, time_ns, kind, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.producer_rows
 (
@@ -85,7 +94,8 @@ CREATE TABLE IF NOT EXISTS tallyman.producer_rows
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, producer, time_ns, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, producer, time_ns, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.gap_rows
 (
@@ -94,7 +104,8 @@ CREATE TABLE IF NOT EXISTS tallyman.gap_rows
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, producer, step_first, origin_start, origin_lane, origin_seq, origin_row);
+ORDER BY (run, producer, step_first, origin_start, origin_lane, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 -- One row per start: how lives of a spool follow one another.
 CREATE TABLE IF NOT EXISTS tallyman.starts
@@ -103,7 +114,8 @@ CREATE TABLE IF NOT EXISTS tallyman.starts
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (spool, start, origin_seq, origin_row);
+ORDER BY (spool, start, origin_seq, origin_row)
+SETTINGS {SETTINGS};
 
 -- One row per stored parcel and run in it: what the transport layer of reconcile counts.
 CREATE TABLE IF NOT EXISTS tallyman.parcels
@@ -112,4 +124,5 @@ CREATE TABLE IF NOT EXISTS tallyman.parcels
     month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (spool, start, lane, seq, run);
+ORDER BY (spool, start, lane, seq, run)
+SETTINGS {SETTINGS};
