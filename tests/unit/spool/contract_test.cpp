@@ -366,6 +366,24 @@ TEST_CASE("scan sees a spool in use: committed, acked, cursors") {
     CHECK(!scan(dir.path("nothing"), [](const ScannedRecord&) { return true; }).has_value());
 }
 
+TEST_CASE("S4: part of a group in a full segment is kept until the disk says that the group is durable") {
+    TempDir dir;
+    auto s = must_open(small_options(dir.path()));
+    for (std::uint64_t i = 1; i <= 20; ++i) {
+        append_one(*s, {.live = {100}, .bulk = {25000, 25000, 25000, 25000, 25000, 25000, 25000}});
+        REQUIRE(s->drain().has_value());
+        s->ack_received(s->start(), Lane::live, range(1, i));
+        s->ack_received(s->start(), Lane::bulk, range(1, 7 * i));
+        REQUIRE(s->sweep().has_value());
+        fs::remove_all(dir.path("copy"));
+        fs::copy(dir.path(), dir.path("copy"), fs::copy_options::recursive);
+        auto again = must_open(small_options(dir.path("copy")));
+        CHECK(again->ended_starts().back().group == i);
+        CHECK(again->ended_starts().back().seq[1] == 7 * i);
+        CHECK(again->damage().empty());
+    }
+}
+
 TEST_CASE("S3 S4: what recovery still needs is not deleted, however acknowledged") {
     // All acked and swept after every group: cursors and group numbers must survive all the same.
     TempDir dir;
