@@ -2,10 +2,12 @@
 #include "transport/sink/batches.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "agent/base/clock.hpp"
 #include "agent/base/hash.hpp"
 #include "agent/base/log.hpp"
 
@@ -13,131 +15,166 @@ namespace tally::sink {
 
 namespace {
 
-constexpr std::uint32_t magic = 0x48435442;  // "BTCH"
-constexpr std::size_t log_bytes_max = 256U << 20;
-constexpr std::uint8_t kind_plan = 1;
-constexpr std::uint8_t kind_done = 2;
-constexpr std::uint8_t kind_settled = 3;
+constexpr std::uint32_t record_magic = 0x48435442;  // "BTCH"
+constexpr std::size_t head_bytes = 16;
+constexpr std::size_t file_bytes_limit = 256U << 20;
+constexpr std::uint8_t kind_snapshot = 1;
+constexpr std::uint8_t kind_plan = 2;
+constexpr std::uint8_t kind_done = 3;
 
-Bytes record(std::uint8_t kind, const BatchPlan& plan) {
-    Bytes body;
-    ByteWriter b(body);
-    b.put(kind);
-    b.put(plan.batch);
-    b.put(plan.counter);
-    b.put(raw(plan.start));
-    plan.seqs.write(b);
+void put_sets(ByteWriter& out, const LandingSets& sets) {
+    out.put(static_cast<std::uint32_t>(sets.size()));
+    for (const auto& [start, set] : sets) {
+        out.put(raw(start));
+        set.write(out);
+    }
+}
+
+bool get_sets(ByteReader& in, LandingSets& out) {
+    const auto n = in.get<std::uint32_t>();
+    for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
+        const StartId start{in.get<std::uint64_t>()};
+        auto set = IntervalSet::read(in);
+        if (!set) return false;
+        out[start].insert(*set);
+    }
+    return in.ok();
+}
+
+Bytes record_of(std::uint8_t kind, const Bytes& body) {
+    Bytes checked{kind};
+    checked.insert(checked.end(), body.begin(), body.end());
     Bytes out;
     ByteWriter w(out);
-    w.put(magic);
+    w.put(record_magic);
     w.put(static_cast<std::uint32_t>(body.size()));
-    w.put(xxh3(body));
-    w.bytes(body);
+    w.put(xxh3(ByteView(checked)));
+    w.bytes(checked);
     return out;
+}
+
+Bytes plan_body(std::uint64_t batch, std::uint64_t counter, const LandingSets& records) {
+    Bytes body;
+    ByteWriter w(body);
+    w.put(batch);
+    w.put(counter);
+    put_sets(w, records);
+    return body;
 }
 
 }  // namespace
 
-Result<Batches> Batches::open(const std::string& landing_dir, const Uuid& landing) {
-    const std::string dir = landing_dir + "/batches";
-    TALLY_TRY(make_dirs(dir));
-    Batches out;
-    out.landing_ = landing;
-    const std::string path = dir + "/log";
-    TALLY_TRY(out.load(path));
-    TALLY_TRY(out.compact(path));
-    out.file_.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
-    if (!out.file_) return fail_errno("batches log");
-    return out;
+Result<BatchLedger> BatchLedger::open(const std::string& landing_dir, const Uuid& landing) {
+    BatchLedger ledger;
+    ledger.dir_ = landing_dir + "/batches";
+    ledger.landing_ = landing;
+    ledger.salt_ = random_u64();
+    TALLY_TRY(make_dirs(ledger.dir_));
+    const std::string path = ledger.dir_ + "/batches.log";
+    const auto content = read_file(path, file_bytes_limit);
+    if (!content && content.error().sys != ENOENT) return std::unexpected(content.error());
+    if (content) {
+        const ByteView all(*content);
+        std::size_t at = 0;
+        while (all.size() - at > head_bytes) {
+            ByteReader in(all.subspan(at));
+            const auto magic = in.get<std::uint32_t>();
+            const auto bytes = in.get<std::uint32_t>();
+            const auto hash = in.get<std::uint64_t>();
+            const ByteView checked = in.bytes(std::size_t{bytes} + 1);
+            if (magic != record_magic || !in.ok() || xxh3(checked) != hash || !ledger.replay(checked[0], checked.subspan(1))) break;
+            at += in.at();
+        }
+        ledger.damaged_bytes_ = all.size() - at;
+    }
+    if (ledger.damaged_bytes_ != 0) {  // a torn last record is the ordinary trace of a crash; kept all the same
+        const std::string aside = ledger.dir_ + "/damaged-" + std::to_string(wall_ns());
+        TALLY_TRY(write_file_atomic(aside, *content));
+        log_warn("sink.batches_damaged", {{"bytes", ledger.damaged_bytes_}, {"kept", aside}});
+    }
+    TALLY_TRY(ledger.compact());
+    return ledger;
 }
 
-Status Batches::load(const std::string& path) {
-    auto content = read_file(path, log_bytes_max);
-    if (!content) {
-        if (content.error().code == Code::not_found) return {};
-        return std::unexpected(content.error());
+bool BatchLedger::replay(std::uint8_t kind, ByteView body) {
+    ByteReader in(body);
+    if (kind == kind_snapshot) {
+        in.bytes(landing_.bytes.size());
+        salt_ = in.get<std::uint64_t>();
+        counter_ = in.get<std::uint64_t>();
+        return get_sets(in, stored_);
     }
-    ByteReader in(*content);
-    while (in.left() > 0) {
-        const auto m = in.get<std::uint32_t>();
-        const auto bytes = in.get<std::uint32_t>();
-        const auto hash = in.get<std::uint64_t>();
-        const ByteView body = in.bytes(bytes);
-        if (!in.ok() || m != magic || xxh3(body) != hash) {
-            log_warn("sink.batches_torn", {{"offset", in.at()}});
-            break;
-        }
-        ByteReader b(body);
-        const auto kind = b.get<std::uint8_t>();
+    if (kind == kind_plan) {
         BatchPlan plan;
-        plan.batch = b.get<std::uint64_t>();
-        plan.counter = b.get<std::uint64_t>();
-        plan.start = StartId{b.get<std::uint64_t>()};
-        auto seqs = IntervalSet::read(b);
-        if (!seqs) return std::unexpected(seqs.error());
-        plan.seqs = std::move(*seqs);
-        counter_ = std::max(counter_, plan.counter);
-        if (kind == kind_plan) open_plans_.push_back(std::move(plan));
-        if (kind == kind_done || kind == kind_settled) {
-            std::erase_if(open_plans_, [&](const BatchPlan& p) { return p.batch == plan.batch; });
-            done_[plan.start].insert(plan.seqs);
-        }
+        plan.batch = in.get<std::uint64_t>();
+        counter_ = std::max(counter_, in.get<std::uint64_t>());
+        if (!get_sets(in, plan.records)) return false;
+        open_.push_back(std::move(plan));
+        return true;
     }
+    if (kind == kind_done) {
+        const auto batch = in.get<std::uint64_t>();
+        const auto it = std::find_if(open_.begin(), open_.end(), [&](const BatchPlan& p) { return p.batch == batch; });
+        if (it == open_.end()) return in.ok();
+        for (const auto& [start, set] : it->records) stored_[start].insert(set);
+        open_.erase(it);
+        return in.ok();
+    }
+    return false;
+}
+
+Status BatchLedger::append(std::uint8_t kind, const Bytes& body) {
+    const Bytes record = record_of(kind, body);
+    TALLY_TRY(write_all(file_.get(), record));
+    if (::fdatasync(file_.get()) != 0) return fail_errno("sink: batches sync");
+    file_bytes_ += record.size();
     return {};
 }
 
-// One record per landing start for all that is done, then the open plans.
-Status Batches::compact(const std::string& path) {
-    Bytes out;
-    for (const auto& [start, seqs] : done_) {
-        const Bytes one = record(kind_settled, {0, counter_, start, seqs});
-        out.insert(out.end(), one.begin(), one.end());
+Status BatchLedger::compact() {
+    Bytes body;
+    ByteWriter w(body);
+    w.put(landing_);
+    w.put(salt_);
+    w.put(counter_);
+    put_sets(w, stored_);
+    Bytes out = record_of(kind_snapshot, body);
+    for (const BatchPlan& plan : open_) {
+        const Bytes record = record_of(kind_plan, plan_body(plan.batch, counter_, plan.records));
+        out.insert(out.end(), record.begin(), record.end());
     }
-    for (const BatchPlan& plan : open_plans_) {
-        const Bytes one = record(kind_plan, plan);
-        out.insert(out.end(), one.begin(), one.end());
-    }
-    return write_file_atomic(path, out);
+    const std::string path = dir_ + "/batches.log";
+    TALLY_TRY(write_file_atomic(path, out));
+    file_.reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+    if (!file_) return fail_errno("sink: batches");
+    file_bytes_ = out.size();
+    return {};
 }
 
-bool Batches::is_done(StartId start, Seq seq) const {
-    const auto it = done_.find(start);
-    return it != done_.end() && it->second.contains(raw(seq));
-}
-
-Result<BatchPlan> Batches::plan(StartId start, const IntervalSet& seqs) {
-    BatchPlan plan;
-    plan.counter = counter_ + 1;
+Result<std::uint64_t> BatchLedger::plan(const LandingSets& records) {
     Bytes key;
     ByteWriter w(key);
     w.put(landing_);
-    w.put(plan.counter);
-    plan.batch = xxh3(key);
-    plan.start = start;
-    plan.seqs = seqs;
-    TALLY_TRY(append(kind_plan, plan));
-    counter_ = plan.counter;
-    return plan;
+    w.put(salt_);
+    w.put(++counter_);
+    const std::uint64_t hash = xxh3(ByteView(key));
+    const std::uint64_t batch = hash == 0 ? 1 : hash;
+    TALLY_TRY(append(kind_plan, plan_body(batch, counter_, records)));
+    open_.push_back({batch, records});
+    return batch;
 }
 
-Status Batches::done(const BatchPlan& plan) {
-    TALLY_TRY(append(kind_done, plan));
-    std::erase_if(open_plans_, [&](const BatchPlan& p) { return p.batch == plan.batch; });
-    done_[plan.start].insert(plan.seqs);
-    return {};
+Status BatchLedger::done(std::uint64_t batch) {
+    Bytes body;
+    ByteWriter(body).put(batch);
+    TALLY_TRY(append(kind_done, body));
+    replay(kind_done, body);
+    return file_bytes_ > log_bytes_max ? compact() : Status{};
 }
 
-Status Batches::append(std::uint8_t kind, const BatchPlan& plan) {
-    const Bytes bytes = record(kind, plan);
-    const off_t before = ::lseek(file_.get(), 0, SEEK_END);
-    auto written = write_all(file_.get(), bytes);
-    // A record cut short would hide those after it; the tail is taken back before anything else is said.
-    if (!written) {
-        if (::ftruncate(file_.get(), before) != 0) log_error("sink.batches_truncate", {{"offset", before}});
-        return written;
-    }
-    if (::fdatasync(file_.get()) != 0) return fail_errno("batches fsync");
-    return {};
+bool BatchLedger::is_stored(StartId start, Seq seq) const {
+    const auto it = stored_.find(start);
+    return it != stored_.end() && it->second.contains(raw(seq));
 }
 
 }  // namespace tally::sink

@@ -155,6 +155,18 @@ void Planes::emit(std::vector<ByteView>& out) {
     }
 }
 
+std::string Planes::listed() const {
+    std::string out;
+    for (std::size_t p = 0; p < planes_.size(); ++p) out += (p == 0 ? "`v.p" : ", `v.p") + std::to_string(p) + "`";
+    return out;
+}
+
+std::string Block::column_list() const {
+    std::string out;
+    for (const Column* c : columns_) out += (out.empty() ? " (" : ", ") + c->listed();
+    return out + ")";
+}
+
 std::size_t Block::bytes() const {
     std::size_t sum = 0;
     for (const Column* c : columns_) sum += c->bytes();

@@ -37,7 +37,8 @@ class Column {
 public:
     Column(std::string name, std::string type) : name_(std::move(name)), type_(std::move(type)) {}
     virtual ~Column() = default;
-    const std::string& name() const { return name_; }
+    // As an INSERT lists it.
+    virtual std::string listed() const { return "`" + name_ + "`"; }
 
     virtual std::size_t rows() const = 0;
     virtual std::size_t bytes() const = 0;
@@ -220,6 +221,7 @@ public:
     void mark() override;
     void rollback() override;
     void emit(std::vector<ByteView>& out) override;
+    std::string listed() const override;
     std::size_t columns() const { return planes_.size(); }
     void reserve(std::size_t values);
 
@@ -238,6 +240,9 @@ public:
     void attach(Planes& planes) { columns_.push_back(&planes), extra_columns_ += planes.columns() - 1; }
 
     const std::string& table() const { return table_; }
+    std::uint32_t month() const { return month_; }
+    void set_month(std::uint32_t month) { month_ = month; }
+    std::string column_list() const;  // " (a, b, ...)"
     std::size_t rows() const { return columns_.front()->rows(); }
     std::size_t bytes() const;
     void mark();
@@ -249,6 +254,7 @@ private:
     std::string table_;
     std::vector<Column*> columns_;
     std::size_t extra_columns_ = 0;
+    std::uint32_t month_ = 0;  // the partition all rows belong to
     Bytes head_;
 };
 

@@ -73,6 +73,7 @@ MonthTables& RowBuilder::month(std::int64_t created_ns) {
     if (!slot) {
         slot = std::make_unique<MonthTables>();
         slot->month = number;
+        for (Block* block : slot->blocks()) block->set_month(number);
     }
     return *slot;
 }

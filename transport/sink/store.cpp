@@ -2,259 +2,237 @@
 #include "transport/sink/store.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <mutex>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
 
+#include "agent/base/clock.hpp"
 #include "agent/base/log.hpp"
 #include "spool/fault_point.hpp"
-#include "transport/sink/batches.hpp"
-#include "transport/sink/rows.hpp"
+#include "spool/scan.hpp"
 #include "transport/sink/schema.hpp"
 
 namespace tally::sink {
 
 namespace {
 
-constexpr std::int64_t retry_after_ns = 2'000'000'000;
+constexpr std::int64_t ns_per_s = 1'000'000'000;
+constexpr std::int64_t retry_ns_max = 30 * ns_per_s;
+
+// One Native block must become one part, synced before it is answered for. Rows of one batch are distinct, so sorting suffices.
 constexpr const char* insert_settings =
-    " SETTINGS async_insert = 0, insert_deduplicate = 0, fsync_metadata = 1, max_insert_threads = 1, min_insert_block_size_rows = 0, "
-    "min_insert_block_size_bytes = 0";
+    " SETTINGS async_insert = 0, max_insert_block_size = 1000000000, min_insert_block_size_rows = 0, min_insert_block_size_bytes = 0, "
+    "max_partitions_per_insert_block = 1, optimize_on_insert = 0, input_format_parallel_parsing = 0, max_insert_threads = 1, "
+    "insert_deduplicate = 0";
 
-struct Waiting {
-    StartId start{};
-    Seq seq{};
-    std::shared_ptr<const Bytes> payload;
-    std::uint64_t points = 0;
-};
-
-// A batch between its plan and its done mark.
-struct Current {
-    BatchPlan plan;
-    std::unique_ptr<RowBuilder> rows;
-    bool check = false;  // ask for the batch id first
-};
-
-ConnectionOptions writer_options(const Options& o) {
-    return {o.library, o.dir, {{"max_memory_usage", "0"}}};
-}
-
-ConnectionOptions reader_options(const Options& o) {
-    return {o.library, o.dir, {{"max_memory_usage", std::to_string(o.query_memory_bytes)},
-                               {"max_execution_time", std::to_string(o.query_seconds)},
-                               {"max_threads", std::to_string(o.query_threads)},
-                               {"max_result_rows", std::to_string(o.query_rows)},
-                               {"readonly", "1"}}};
-}
-
-class StoreImpl final : public Store {
-public:
-    StoreImpl(const Options& options, Batches batches, std::unique_ptr<Connection> writer, std::unique_ptr<Connection> reader)
-        : options_(options), batches_(std::move(batches)), writer_(std::move(writer)), reader_(std::move(reader)),
-          reopened_(batches_.open_plans().begin(), batches_.open_plans().end()) {}
-
-    bool wants_more() const override { return waiting_bytes_ < options_.queue_bytes && !current_; }
-
-    void add(StartId start, Seq seq, std::shared_ptr<const Bytes> payload, std::int64_t now) override {
-        // Done by an earlier life that did not get to say so: nothing to insert.
-        if (batches_.is_done(start, seq)) {
-            settled_.push_back({start, {}});
-            settled_.back().seqs.insert(raw(seq));
-            return;
-        }
-        if (waiting_.empty()) first_waiting_ns_ = now;
-        const auto view = parcel::peek(*payload);
-        const std::uint64_t points = view ? view->header.points : 0;
-        waiting_points_ += points;
-        waiting_bytes_ += payload->size();
-        waiting_.push_back({start, seq, std::move(payload), points});
-    }
-
-    Result<std::vector<StoredRange>> poll(std::int64_t now) override {
-        std::vector<StoredRange> out = std::exchange(settled_, {});
-        if (!current_ && due(now)) {
-            if (auto cut = begin(now); !cut) return std::unexpected(cut.error());
-        }
-        if (current_ && now >= retry_at_ns_) {
-            if (insert_all()) {
-                TALLY_TRY(batches_.done(current_->plan));
-                spool::fault_point("done-written");
-                out.push_back({current_->plan.start, current_->plan.seqs});
-                const std::lock_guard lock(stats_mutex_);
-                ++stats_.batches;
-                stats_.points += current_->rows->points();
-                stats_.refused_sections += current_->rows->refused_sections();
-                current_.reset();
-            } else {
-                current_->check = true;
-                retry_at_ns_ = now + retry_after_ns;
-                const std::lock_guard lock(stats_mutex_);
-                ++stats_.retries;
-            }
-        }
-        const std::lock_guard lock(stats_mutex_);
-        stats_.batch_age_s = waiting_.empty() ? 0 : static_cast<double>(now - first_waiting_ns_) / 1e9;
-        return out;
-    }
-
-    void ask_early_cut() override { early_.store(true); }
-
-    Answer query(std::string_view sql, std::string_view format, const Params& params) override {
-        const std::lock_guard lock(reader_mutex_);
-        return reader_->query(sql, format, params);
-    }
-
-    StoreStats stats() const override {
-        const std::lock_guard lock(stats_mutex_);
-        return stats_;
-    }
-
-private:
-    bool due(std::int64_t now) {
-        if (waiting_.empty()) {
-            early_.store(false);
-            return false;
-        }
-        // A plan of an earlier life is taken up as soon as all of it was read again.
-        if (!reopened_.empty()) return reopened_complete();
-        if (now - last_cut_ns_ < options_.cut_spacing_ns) return false;
-        return early_.load() || waiting_points_ >= options_.cut_points || waiting_bytes_ >= options_.cut_bytes ||
-               now - first_waiting_ns_ >= options_.cut_interval_ns;
-    }
-
-    // Everything of the oldest open plan is here, or the landing has gone past it (then the rest was damaged).
-    bool reopened_complete() const {
-        const BatchPlan& plan = reopened_.front();
-        IntervalSet here;
-        for (const Waiting& w : waiting_) {
-            if (w.start != plan.start || raw(w.seq) > plan.seqs.intervals().back().last) return true;
-            here.insert(raw(w.seq));
-        }
-        for (const Interval& i : plan.seqs.intervals())
-            if (!here.missing(i.first, i.last).empty()) return waiting_bytes_ >= options_.queue_bytes;
-        return true;
-    }
-
-    Status begin(std::int64_t now) {
-        last_cut_ns_ = now;
-        early_.store(false);
-        std::optional<BatchPlan> reopened;
-        if (!reopened_.empty()) {
-            reopened = std::move(reopened_.front());
-            reopened_.pop_front();
-        }
-        std::vector<Waiting> taken = take(reopened ? &*reopened : nullptr);
-        if (reopened && taken.empty()) return batches_.done(*reopened);  // all of it is gone from the landing
-        IntervalSet seqs;
-        for (const Waiting& w : taken) seqs.insert(raw(w.seq));
-        BatchPlan plan;
-        if (reopened) {
-            plan = std::move(*reopened);
-        } else {
-            auto planned = batches_.plan(taken.front().start, seqs);
-            if (!planned) return std::unexpected(planned.error());
-            plan = std::move(*planned);
-            spool::fault_point("plan-written");
-        }
-        const std::uint64_t id = plan.batch;
-        const bool check = plan.seqs.count() != 0 && batches_.open_plans().size() > 0 && is_open(id);
-        current_.emplace(Current{std::move(plan), std::make_unique<RowBuilder>(id), check});
-        retry_at_ns_ = 0;
-        for (const Waiting& w : taken) current_->rows->add_parcel(*w.payload);
-        return {};
-    }
-    bool is_open(std::uint64_t batch) const {
-        for (const BatchPlan& p : batches_.open_plans())
-            if (p.batch == batch) return true;
-        return false;
-    }
-
-    // The leading records of one landing start, up to the sizes of a batch, or exactly those of a reopened plan.
-    std::vector<Waiting> take(const BatchPlan* plan) {
-        std::vector<Waiting> out;
-        std::uint64_t points = 0;
-        std::uint64_t bytes = 0;
-        while (!waiting_.empty()) {
-            Waiting& w = waiting_.front();
-            if (plan != nullptr && (w.start != plan->start || !plan->seqs.contains(raw(w.seq)))) break;
-            if (plan == nullptr && !out.empty() &&
-                (w.start != out.front().start || points + w.points > options_.cut_points || bytes + w.payload->size() > options_.cut_bytes))
-                break;
-            points += w.points;
-            bytes += w.payload->size();
-            out.push_back(std::move(w));
-            waiting_.pop_front();
-        }
-        waiting_points_ -= points;
-        waiting_bytes_ -= bytes;
-        return out;
-    }
-
-    // False: not all tables have the batch; try again later, asking first.
-    bool insert_all() {
-        bool any = false;
-        const std::vector<Block*> blocks = current_->rows->blocks();
-        for (Block* block : blocks) {
-            // Runs of two months make two blocks of one table, which the batch id cannot tell apart: inserted again, the row
-            // keys make them once.
-            const auto same = std::count_if(blocks.begin(), blocks.end(), [&](const Block* b) { return b->table() == block->table(); });
-            if (current_->check && same == 1) {
-                const auto there = has_batch(block->table());
-                if (!there) return false;
-                if (*there) continue;
-            }
-            const auto pieces = block->pieces();
-            const std::string error = writer_->insert("INSERT INTO tallyman." + block->table() + insert_settings, pieces);
-            if (!error.empty()) {
-                log_error("sink.insert", {{"table", block->table()}, {"why", error}});
-                return false;
-            }
-            if (!any) spool::fault_point("some-tables-inserted");
-            any = true;
-        }
-        spool::fault_point("insert-done");
-        return true;
-    }
-
-    std::optional<bool> has_batch(const std::string& table) {
-        const Answer a = writer_->query("SELECT count() FROM (SELECT 1 FROM tallyman." + table + " WHERE batch = " + std::to_string(current_->plan.batch) + " LIMIT 1)");
-        if (!a.ok()) {
-            log_error("sink.batch_lookup", {{"table", table}, {"why", a.error}});
-            return std::nullopt;
-        }
-        return a.rows != "0\n";
-    }
-
-    const Options options_;
-    Batches batches_;
-    std::unique_ptr<Connection> writer_;
-    std::unique_ptr<Connection> reader_;
-    std::deque<BatchPlan> reopened_;
-    std::deque<Waiting> waiting_;
-    std::uint64_t waiting_bytes_ = 0;
-    std::uint64_t waiting_points_ = 0;
-    std::int64_t first_waiting_ns_ = 0;
-    std::int64_t last_cut_ns_ = 0;
-    std::int64_t retry_at_ns_ = 0;
-    std::optional<Current> current_;
-    std::vector<StoredRange> settled_;
-    std::atomic<bool> early_{false};
-    std::mutex reader_mutex_;
-    mutable std::mutex stats_mutex_;
-    StoreStats stats_;
-};
+std::string insert_statement(const std::string& table) { return "INSERT INTO tallyman." + table + insert_settings; }
 
 }  // namespace
 
+std::string kind_problem(Kind kind) {
+    if (kind == Kind::clickhouse || kind == Kind::kafka) return "this build stores into \"chdb\" or \"none\"";
+    return {};
+}
+
+ConnectionOptions reader_options(const Options& options) {
+    return {options.library, options.dir,
+            {{"readonly", "1"},
+             {"max_memory_usage", std::to_string(options.query_memory_bytes)},
+             {"max_execution_time", std::to_string(options.query_seconds)},
+             {"max_threads", std::to_string(options.query_threads)},
+             {"max_result_rows", std::to_string(options.query_rows)}}};
+}
+
 Result<std::unique_ptr<Store>> Store::open(const Options& options, const Uuid& landing) {
+    if (options.kind != Kind::chdb) return fail(Code::unsupported, "sink: kind");
     TALLY_TRY(make_dirs(options.dir));
-    auto writer = Connection::open(writer_options(options));
+    auto ledger = BatchLedger::open(options.landing_dir, landing);
+    if (!ledger) return std::unexpected(ledger.error());
+    auto store = std::unique_ptr<Store>(new Store(options, std::move(*ledger)));
+    auto writer = Connection::open({options.library, options.dir, {}});
     if (!writer) return std::unexpected(writer.error());
-    TALLY_TRY(apply_schema(**writer));
-    auto reader = Connection::open(reader_options(options));
-    if (!reader) return std::unexpected(reader.error());
-    auto batches = Batches::open(options.landing_dir, landing);
-    if (!batches) return std::unexpected(batches.error());
-    return std::unique_ptr<Store>(std::make_unique<StoreImpl>(options, std::move(*batches), std::move(*writer), std::move(*reader)));
+    store->writer_ = std::move(*writer);
+    TALLY_TRY(apply_schema(*store->writer_));
+    for (Reader& reader : store->readers_) {
+        auto connection = Connection::open(reader_options(options));
+        if (!connection) return std::unexpected(connection.error());
+        reader.connection = std::move(*connection);
+    }
+    TALLY_TRY(store->recover());
+    store->report(store->ledger_.stored());
+    store->count_parts();
+    return store;
+}
+
+Store::~Store() = default;
+
+// ---- recovery ------------------------------------------------------------------------------------------------
+
+Status Store::recover() {
+    const std::vector<BatchPlan> plans = ledger_.open_plans();
+    for (const BatchPlan& plan : plans) TALLY_TRY(finish_plan(plan));
+    return {};
+}
+
+Status Store::finish_plan(const BatchPlan& plan) {
+    std::uint64_t wanted = 0;
+    for (const auto& [start, set] : plan.records) wanted += set.count();
+    RowBuilder rows(plan.batch);
+    std::map<std::pair<StartId, Seq>, spool::Payload> found;
+    const auto scanned = spool::scan(options_.landing_dir, [&](const spool::ScannedRecord& record) {
+        const StartId start{record.header.start};
+        const auto it = plan.records.find(start);
+        if (record.header.lane == static_cast<std::uint8_t>(Lane::live) && record.committed && it != plan.records.end() &&
+            it->second.contains(record.header.seq))
+            found.try_emplace({start, Seq{record.header.seq}}, record.payload);
+        return found.size() < wanted;
+    });
+    if (!scanned) return std::unexpected(scanned.error());
+    for (const auto& [id, payload] : found) rows.add_parcel(*payload);
+    log_info("sink.plan_open", {{"batch", plan.batch}, {"records", found.size()}, {"missing", wanted - found.size()}});
+    batch_ = plan.batch;
+    if (!insert_blocks(rows, true)) return fail(Code::refused, "sink: an open plan cannot be inserted", plan.batch);
+    TALLY_TRY(ledger_.done(plan.batch));
+    batch_ = 0;
+    const std::scoped_lock lock(stats_mutex_);
+    stats_.missing_records += wanted - found.size();
+    return {};
+}
+
+// ---- batches -------------------------------------------------------------------------------------------------
+
+bool Store::wants_more() const { return waiting_bytes_ < options_.queue_bytes && waiting_points_ < options_.cut_points; }
+
+void Store::add(StartId start, Seq seq, spool::Payload payload, std::int64_t now_ns) {
+    if (ledger_.is_stored(start, seq)) {  // its done mark was durable, the landing's ack was not
+        IntervalSet one;
+        one.insert(raw(seq));
+        stored_.push_back({start, one});
+        return;
+    }
+    if (waiting_.empty()) waiting_since_ns_ = now_ns;
+    waiting_bytes_ += payload->size();
+    parcel::ParcelHeader header{};
+    if (payload->size() >= sizeof header) std::memcpy(&header, payload->data(), sizeof header);
+    waiting_points_ += std::min(header.points, parcel_points_max);
+    waiting_.push_back({start, seq, std::move(payload)});
+}
+
+bool Store::cut_due(std::int64_t now_ns) {
+    if (waiting_.empty() || batch_ != 0) return false;
+    if (last_cut_ns_ != 0 && now_ns - last_cut_ns_ < options_.cut_spacing_ns) return false;
+    return early_cut_.load(std::memory_order_relaxed) || now_ns - waiting_since_ns_ >= options_.cut_interval_ns ||
+           waiting_points_ >= options_.cut_points || waiting_bytes_ >= std::min(options_.cut_bytes, options_.queue_bytes);
+}
+
+Status Store::start_batch(std::int64_t now_ns) {
+    early_cut_.store(false, std::memory_order_relaxed);
+    LandingSets records;
+    for (const Waiting& w : waiting_) records[w.start].insert(raw(w.seq));
+    const auto batch = ledger_.plan(records);
+    if (!batch) return std::unexpected(batch.error());
+    spool::fault_point("plan-written");
+    batch_ = *batch;
+    batch_since_ns_ = waiting_since_ns_;
+    batch_records_ = std::exchange(waiting_, {});
+    waiting_bytes_ = waiting_points_ = 0;
+    last_cut_ns_ = now_ns;
+    attempts_ = 0;
+    next_attempt_ns_ = now_ns;
+    return {};
+}
+
+Result<std::vector<StoredRange>> Store::poll(std::int64_t now_ns) {
+    if (cut_due(now_ns)) TALLY_TRY(start_batch(now_ns));
+    if (batch_ != 0 && now_ns >= next_attempt_ns_) TALLY_TRY(try_batch(now_ns));
+    const std::int64_t since = batch_ != 0 ? batch_since_ns_ : waiting_.empty() ? now_ns : waiting_since_ns_;
+    {
+        const std::scoped_lock lock(stats_mutex_);
+        stats_.batch_age_s = static_cast<double>(now_ns - since) / static_cast<double>(ns_per_s);
+    }
+    return std::exchange(stored_, {});
+}
+
+Status Store::try_batch(std::int64_t now_ns) {
+    RowBuilder rows(batch_);
+    for (const Waiting& w : batch_records_) rows.add_parcel(*w.payload);
+    if (!insert_blocks(rows, attempts_ != 0)) {
+        next_attempt_ns_ = now_ns + std::min(retry_ns_max, ns_per_s << std::min(attempts_, 5U));
+        ++attempts_;
+        return {};
+    }
+    spool::fault_point("insert-done");
+    LandingSets records;
+    for (const Waiting& w : batch_records_) records[w.start].insert(raw(w.seq));
+    TALLY_TRY(ledger_.done(batch_));
+    spool::fault_point("done-written");
+    {
+        const std::scoped_lock lock(stats_mutex_);
+        ++stats_.batches;
+        stats_.parcels += batch_records_.size();
+        stats_.points += rows.points();
+        stats_.refused_sections += rows.refused_sections();
+        stats_.refused_parcels += rows.refused_parcels();
+    }
+    batch_ = 0;
+    batch_records_.clear();
+    report(records);
+    count_parts();
+    return {};
+}
+
+// False: the engine refused; which blocks are in is found out at the next attempt.
+bool Store::insert_blocks(RowBuilder& rows, bool look_first) {
+    std::string error;
+    for (Block* block : rows.blocks()) {
+        if (look_first) {
+            // Blocks of one table differ by month; a batch of two months and a crash between them is told apart by month.
+            const Answer there = writer_->query("SELECT count() FROM (SELECT 1 FROM tallyman." + block->table() + " WHERE batch = " +
+                                                std::to_string(batch_) + " AND month = " + std::to_string(block->month()) + " LIMIT 1)");
+            error = there.error;
+            if (error.empty() && there.rows != "0\n") continue;
+        }
+        if (error.empty()) error = writer_->insert(insert_statement(block->table() + block->column_list()), block->pieces());
+        if (!error.empty()) {
+            log_error("sink.insert", {{"table", block->table()}, {"batch", batch_}, {"rows", block->rows()}, {"why", error}});
+            const std::scoped_lock lock(stats_mutex_);
+            ++stats_.insert_errors;
+            return false;
+        }
+        spool::fault_point("some-tables-inserted");
+        const std::scoped_lock lock(stats_mutex_);
+        stats_.rows += block->rows();
+    }
+    return true;
+}
+
+void Store::report(const LandingSets& records) {
+    for (const auto& [start, set] : records) stored_.push_back({start, set});
+}
+
+void Store::count_parts() {
+    const Answer answer = writer_->query("SELECT count() FROM system.parts WHERE active AND database = 'tallyman'");
+    const std::scoped_lock lock(stats_mutex_);
+    if (answer.ok()) stats_.parts = std::strtoull(answer.rows.c_str(), nullptr, 10);
+}
+
+// ---- any thread ----------------------------------------------------------------------------------------------
+
+Answer Store::query(const std::string& sql, const std::string& format, const Params& params) {
+    const std::size_t first = next_reader_.fetch_add(1, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < reader_count; ++i) {
+        Reader& reader = readers_[(first + i) % reader_count];
+        const std::unique_lock lock(reader.busy, std::try_to_lock);
+        if (lock) return reader.connection->query(sql, format, params);
+    }
+    Reader& reader = readers_[first % reader_count];
+    const std::scoped_lock lock(reader.busy);
+    return reader.connection->query(sql, format, params);
+}
+
+StoreStats Store::stats() const {
+    const std::scoped_lock lock(stats_mutex_);
+    return stats_;
 }
 
 }  // namespace tally::sink
