@@ -157,7 +157,6 @@ void Store::remove(Lane lane, std::uint64_t number) {
     const auto count = segments_of_.find(it->second->header.start);
     if (--count->second == 0) segments_of_.erase(count);
     segments.erase(it);
-    relink(lane);
 }
 
 std::pair<std::uint64_t, std::uint64_t> Store::expected(const Segment& segment) const {

@@ -52,9 +52,10 @@ public:
     Result<Segment*> open_segment(Lane lane, std::uint64_t record, std::uint64_t first_seq, Need need);
 
     // --- chains ---
-    Segment* add(std::unique_ptr<Segment> segment);  // relink() when done
+    // After the last add() or remove() of a step: relink(). The file is the caller's business.
+    Segment* add(std::unique_ptr<Segment> segment);
+    void remove(Lane lane, std::uint64_t number);
     void relink(Lane lane);
-    void remove(Lane lane, std::uint64_t number);  // from the books only; the file is the caller's business
     bool starts_here(std::uint64_t which) const { return segments_of_.contains(which); }  // has segments
     // Sequences a segment should hold according to the headers: [first, second], empty when first > second.
     std::pair<std::uint64_t, std::uint64_t> expected(const Segment& segment) const;

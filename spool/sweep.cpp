@@ -13,6 +13,7 @@ namespace tally::spool {
 
 namespace {
 constexpr std::uint32_t walks_max = 16;
+constexpr std::uint32_t deletes_max = 64;  // unlinking 16 MiB takes a millisecond or two
 }
 
 bool Sweeper::covered(Segment& segment) {
@@ -49,17 +50,26 @@ bool Sweeper::deletable(Segment& segment) {
 
 Status Sweeper::delete_covered(Lane lane) {
     bool deleted = false;
+    Status result;
     auto& chain = store_.chain[static_cast<std::size_t>(lane)];
-    for (auto it = chain.begin(); it != chain.end();) {
+    for (auto it = chain.begin(); it != chain.end() && deletes_left_ > 0;) {
         Segment& segment = *it->second;
         ++it;
         if (!deletable(segment)) continue;
-        if (::unlink(segment.path.c_str()) != 0 && errno != ENOENT) return fail_errno("unlink segment");
+        if (::unlink(segment.path.c_str()) != 0 && errno != ENOENT) {
+            result = fail_errno("unlink segment");
+            break;
+        }
         fault_point("unlink-done");
         deleted = true;
+        --deletes_left_;
         store_.remove(lane, segment.number);
     }
-    return deleted ? fsync_dir(lane_dir(store_.options.dir, lane)) : Status{};
+    if (!deleted) return result;
+    // Not sooner: until then a segment's expected range ends before the one deleted behind it, and both are covered.
+    store_.relink(lane);
+    TALLY_TRY(fsync_dir(lane_dir(store_.options.dir, lane)));
+    return result;
 }
 
 // A start without segments has nothing that could be sent again.
@@ -77,6 +87,7 @@ Status Sweeper::sweep() {
         dirty_ = false;
     }
     walks_left_ = walks_max;
+    deletes_left_ = deletes_max;
     for (const Lane lane : {Lane::bulk, Lane::file, Lane::live}) TALLY_TRY(delete_covered(lane));
     forget_starts();
     return {};

@@ -9,7 +9,7 @@
 //   S3 a live segment with a group above the cursor table of the newest live header stays: its cursors are needed.
 //   S4 a segment with a group above what the newest live segment says is durable stays: recovery would have to find
 //      that group complete.
-// Limits  At most walks_max segments are read per call.
+// Limits  At most walks_max segments are read and deletes_max deleted per call, so that the disk role goes on.
 
 #include "spool/store.hpp"
 
@@ -30,6 +30,7 @@ private:
     Store& store_;
     bool dirty_ = false;
     std::uint32_t walks_left_ = 0;
+    std::uint32_t deletes_left_ = 0;
 };
 
 }  // namespace tally::spool

@@ -366,6 +366,26 @@ TEST_CASE("scan sees a spool in use: committed, acked, cursors") {
     CHECK(!scan(dir.path("nothing"), [](const ScannedRecord&) { return true; }).has_value());
 }
 
+TEST_CASE("a segment the writer has just left is swept only when the writer has let go of it") {
+    TempDir dir;
+    auto s = must_open(small_options(dir.path()));
+    append_one(*s, {.bulk = {20000}});
+    REQUIRE(s->drain().has_value());
+    for (int i = 0; i < 2; ++i) {
+        append_one(*s, {});
+        REQUIRE(s->drain().has_value());
+    }
+    s->ack_received(s->start(), Lane::bulk, range(1, 1));
+    const std::string first = files_in(dir.path() + "/bulk").at(0);
+    append_one(*s, {.bulk = {20000}});
+    CHECK(files_in(dir.path() + "/bulk").size() == 2);
+    REQUIRE(s->sweep().has_value());
+    CHECK(fs::exists(first));
+    REQUIRE(s->drain().has_value());
+    REQUIRE(s->sweep().has_value());
+    CHECK(!fs::exists(first));
+}
+
 TEST_CASE("S4: part of a group in a full segment is kept until the disk says that the group is durable") {
     TempDir dir;
     auto s = must_open(small_options(dir.path()));
