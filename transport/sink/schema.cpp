@@ -33,7 +33,7 @@ std::string numbered(unsigned width, const char* before, const char* after) {
 std::string expand(std::string statement, unsigned width) {
     replace_all(statement, "{WIDTH}", std::to_string(width));
     // A codec cannot be given inside Nested, so the planes are spelled out as what Nested is stored as.
-    replace_all(statement, "v Nested({PLANES})", numbered(width, "v.p#", " Array(UInt8) CODEC(ZSTD(1))"));
+    replace_all(statement, "v Nested({PLANES})", numbered(width, "`v.p#`", " Array(UInt8) CODEC(ZSTD(1))"));
     replace_all(statement, "{JOIN}", numbered(width, "v.p#", " AS b#"));
     replace_all(statement, "{BITS}", bits_sql(width));
     replace_all(statement, "{VALUE}", value_sql(width));
