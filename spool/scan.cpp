@@ -70,6 +70,10 @@ bool Scan::segment(const FoundSegment& found) {
 
 void Scan::name_holes() {
     out_.damage = judged_.damage;
+    // What was acknowledged and deleted while the walk went on is no hole.
+    AckFile ack_file(dir_, out_.spool);
+    acks_ = ack_file.load();
+    acks_certain_ = acks_certain_ && ack_file.certain();
     for (const auto& [key, first] : first_) {
         const EndedStart* end = find_start(judged_.starts, key.first);
         const std::uint64_t last = end == nullptr ? 0 : end->seq[static_cast<std::size_t>(key.second)];

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "tests/unit/spool/support.hpp"
 
@@ -364,6 +368,40 @@ TEST_CASE("scan sees a spool in use: committed, acked, cursors") {
     CHECK(summary->damage.empty());
     CHECK(summary->cursors == s->cursors());
     CHECK(!scan(dir.path("nothing"), [](const ScannedRecord&) { return true; }).has_value());
+}
+
+TEST_CASE("one thread may open it and another one use it; completions make the descriptor readable") {
+    TempDir dir;
+    auto s = must_open(small_options(dir.path()));
+    std::thread disk([&] {
+        for (int i = 0; i < 10; ++i) {
+            append_one(*s, {.bulk = {20000}});
+            pollfd fd{s->completion_fd(), POLLIN, 0};
+            if (fd.fd >= 0) CHECK(::poll(&fd, 1, 10000) == 1);
+            CHECK(s->poll(monotonic_ns()).has_value());
+        }
+        CHECK(s->drain().has_value());
+        CHECK(fetch_all(*s, Lane::bulk).size() == 10);
+        append_one(*s, {.bulk = {20000}});
+    });
+    disk.join();
+    s.reset();  // with something in flight, from yet another thread
+    CHECK(must_open(small_options(dir.path()))->ended_starts().back().group >= 10);
+}
+
+TEST_CASE("without io_uring the other engine serves, and the reason is kept") {
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    rlimit none = before;
+    none.rlim_cur = 3;  // no descriptor for a ring
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const auto chosen = choose_engine(Engine::automatic, {});
+    const auto forced = choose_engine(Engine::io_uring, {});
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    REQUIRE(chosen.has_value());
+    CHECK(std::string(chosen->engine->name()) == "pwritev2");
+    CHECK(!chosen->reason.empty());
+    CHECK(!forced.has_value());
 }
 
 TEST_CASE("a segment the writer has just left is swept only when the writer has let go of it") {
