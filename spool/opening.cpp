@@ -136,7 +136,7 @@ Status count_side_files(Store& store) {
         if (!entries) return std::unexpected(entries.error());
         for (const DirEntry& entry : *entries) {
             if (!entry.regular) continue;
-            store.side_bytes += entry.bytes;
+            store.side_bytes += std::min(entry.bytes, entry.disk_bytes);
             if (folder[0] == 'q') ++store.quarantined;
             if (const auto id = parse_parked_name(entry.name); id && folder[0] == 'p') store.parked.insert(*id);
         }

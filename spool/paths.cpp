@@ -76,8 +76,8 @@ Result<std::vector<DirEntry>> list_dir(const std::string& dir) {
         if (name == "." || name == "..") continue;
         struct stat st {};
         if (::fstatat(::dirfd(handle.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        out.push_back({std::string(name), static_cast<std::uint64_t>(st.st_size), S_ISREG(st.st_mode),
-                       S_ISDIR(st.st_mode)});
+        out.push_back({std::string(name), static_cast<std::uint64_t>(st.st_size),
+                       static_cast<std::uint64_t>(st.st_blocks) * 512, S_ISREG(st.st_mode), S_ISDIR(st.st_mode)});
         errno = 0;
     }
     if (errno != 0) return fail_errno("list folder");

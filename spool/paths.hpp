@@ -26,6 +26,7 @@ std::optional<ParcelId> parse_parked_name(std::string_view name);          // wi
 struct DirEntry {
     std::string name;
     std::uint64_t bytes = 0;
+    std::uint64_t disk_bytes = 0;  // what it occupies
     bool regular = false;
     bool folder = false;
 };

@@ -18,6 +18,7 @@ namespace tally::spool {
 namespace {
 
 constexpr std::uint64_t copy_bytes_max = 32ULL << 20;
+constexpr std::uint64_t zero_search_bytes = 1ULL << 20;
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -109,6 +110,31 @@ void Store::quarantine_range(const Segment& segment, std::uint64_t offset, std::
     ++quarantined;
 }
 
+namespace {
+
+// Gives back the space of the zeros at a file's end without changing a byte of it: an unfinished segment is little else,
+// and each crash may leave one. Returns what it still takes.
+std::uint64_t punch_trailing_zeros(const std::string& path, std::uint64_t bytes) {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd) return bytes;
+    Bytes part;
+    std::uint64_t end = bytes;
+    while (end > 0) {
+        const std::uint64_t from = (end - 1) / zero_search_bytes * zero_search_bytes;
+        part.resize(end - from);
+        if (!pread_all(fd.get(), part.data(), part.size(), from)) return bytes;
+        const auto last = std::find_if(part.rbegin(), part.rend(), [](std::uint8_t b) { return b != 0; });
+        end = from + static_cast<std::uint64_t>(part.rend() - last);
+        if (last != part.rend()) break;
+    }
+    end = round_up(end, block_bytes);
+    if (end >= bytes) return bytes;
+    constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    return ::fallocate(fd.get(), mode, static_cast<off_t>(end), static_cast<off_t>(bytes - end)) == 0 ? end : bytes;
+}
+
+}  // namespace
+
 Status Store::quarantine_file(const BadFile& file) {
     const std::string target = options.dir + "/quarantine/" + lane_name(file.lane) + "-" + base_name(file.path);
     for (std::uint32_t n = 0; n < 1000; ++n) {
@@ -116,7 +142,7 @@ Status Store::quarantine_file(const BadFile& file) {
         if (::renameat2(AT_FDCWD, file.path.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {
             log_warn("spool.quarantined", {{"file", file.path}, {"bytes", file.bytes}});
             ++quarantined;
-            side_bytes += file.bytes;
+            side_bytes += file.regular ? punch_trailing_zeros(path, file.bytes) : 0;
             return {};
         }
         if (errno != EEXIST) return fail_errno("move to quarantine");

@@ -268,6 +268,22 @@ TEST_CASE("rubbish in the folders: zero length, text, links, pipes, folders") {
     CHECK(fs::exists(bulk + segment_name(0x62)));
 }
 
+TEST_CASE("unfinished segments of many crashes take no space") {
+    TempDir dir;
+    auto options = small_options(dir.path());
+    for (int i = 1; i <= 50; ++i) {
+        must_open(options);
+        Bytes unfinished(options.segment_bytes_max);
+        if (i % 2 == 0) unfinished[100] = 1;  // a torn header
+        spit(dir.path() + "/bulk/" + segment_name(static_cast<std::uint64_t>(i)), unfinished);
+    }
+    auto s = must_open(options);
+    CHECK(s->stats().quarantined == 50);
+    CHECK(s->stats().torn_tails == 1);
+    CHECK(s->stats().bytes_on_disk < 10 * options.segment_bytes_max);
+    CHECK(s->damage().empty());
+}
+
 TEST_CASE("a lane folder that is a link is refused") {
     TempDir dir;
     fs::create_directories(dir.path("elsewhere"));
