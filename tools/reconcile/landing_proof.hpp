@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 //
-// What    The proof at the landing: the same comparison from received parcels, without a database.
-// Flow    spool::scan -> parcel readers -> sums per (producer, attempt, dtype, metric) -> Report.
-// Limits  Needs a landing that keeps everything ([landing] keep_acked, or no sink); otherwise only what is still there is seen.
+// What    Proves a run from the landing directory, without a database, also while a receiver writes it.
+// Limits  Sees only what the landing still keeps: everything without a sink, what is not stored yet with one.
 
-#include <string>
+#include <expected>
 
 #include "tools/reconcile/report.hpp"
 
-namespace tally::tools::reconcile {
+namespace tally::reconcile {
 
 Report prove_landing(const std::string& landing_dir, const std::string& run);
 
-}  // namespace tally::tools::reconcile
+}  // namespace tally::reconcile
+
+namespace tally::tools {
+
+// [landing] dir of a receiver.toml.
+std::expected<std::string, std::string> landing_of(const std::string& config_file);
+
+}  // namespace tally::tools
