@@ -40,7 +40,7 @@ void Drafts::check_scalars(OriginDraft& draft) {
 void Drafts::add_frames(FrameDraft& draft) {
     if (draft.empty()) return;
     const std::uint64_t points = draft.points();
-    const bool compress = draft.has_rows();  // tiles are compressed already, row lists are not
+    const bool compress = draft.compressible();
     scratch_.clear();
     draft.write(scratch_);
     if (scratch_.size() >= options_.parcel_bytes_target) {

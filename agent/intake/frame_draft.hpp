@@ -23,7 +23,8 @@ public:
     const parcel::Origin& origin() const { return head_.origin; }
     std::size_t bytes() const { return head_bytes_ + data_.size(); }
     std::uint64_t points() const { return points_; }
-    bool has_rows() const { return rows_ != 0; }
+    // Large tiles are compressed already; row lists and the headers of small tiles are not.
+    bool compressible() const { return rows_ != 0 || data_.size() < std::size_t{tiles_} * 1024; }
     // Appends the section's body; the draft is empty afterwards.
     void write(Bytes& out);
 

@@ -14,7 +14,7 @@ namespace tally::intake {
 namespace {
 
 constexpr std::size_t bins_all = 65536;
-constexpr std::size_t group_bins = 64;
+constexpr std::size_t group_bins = 32;
 constexpr std::size_t block_values = 512;
 
 // Infinity and NaN: every exponent bit is set, which needs 8 of the 16 bits behind the sign.
@@ -72,17 +72,26 @@ void Histogram::add(const std::uint8_t* values, Dtype dtype, std::uint32_t n) {
     }
 }
 
+void Histogram::take_group(std::size_t group, std::vector<std::uint16_t>& bins, std::vector<std::uint32_t>& counts) {
+    std::uint32_t sums[group_bins];
+    std::uint32_t* pairs = counts_.data() + 2 * group * group_bins;
+    for (std::size_t k = 0; k < group_bins; ++k) sums[k] = pairs[2 * k] + pairs[2 * k + 1];
+    std::fill_n(pairs, 2 * group_bins, 0U);
+    touched_[group] = 0;
+    if (!bin_finite(group * group_bins)) return;  // 128 bins share an exponent, so a group is finite or is not
+    for (std::size_t k = 0; k < group_bins; ++k) {
+        if (sums[k] == 0) continue;
+        bins.push_back(static_cast<std::uint16_t>(group * group_bins + k));
+        counts.push_back(sums[k]);
+    }
+}
+
 void Histogram::take(std::vector<std::uint16_t>& bins, std::vector<std::uint32_t>& counts) {
-    for (std::size_t group = 0; group < touched_.size(); ++group) {
-        if (touched_[group] == 0) continue;
-        touched_[group] = 0;
-        for (std::size_t bin = group * group_bins; bin < (group + 1) * group_bins; ++bin) {
-            const std::uint32_t count = counts_[2 * bin] + counts_[2 * bin + 1];
-            counts_[2 * bin] = counts_[2 * bin + 1] = 0;
-            if (count == 0 || !bin_finite(bin)) continue;
-            bins.push_back(static_cast<std::uint16_t>(bin));
-            counts.push_back(count);
-        }
+    for (std::size_t eight = 0; eight < touched_.size(); eight += 8) {
+        std::uint64_t any;
+        std::memcpy(&any, touched_.data() + eight, sizeof any);
+        for (; any != 0; any &= any - 1)  // a touched byte is 1, so the lowest bit set is its position x 8
+            take_group(eight + static_cast<std::size_t>(std::countr_zero(any)) / 8, bins, counts);
     }
 }
 

@@ -20,10 +20,11 @@ public:
     void take(std::vector<std::uint16_t>& bins, std::vector<std::uint32_t>& counts);
 
 private:
+    void take_group(std::size_t group, std::vector<std::uint16_t>& bins, std::vector<std::uint32_t>& counts);
     void add_keys(const std::uint16_t* keys, std::size_t n, std::size_t stride);
 
     std::vector<std::uint32_t> counts_;  // two per bin, so that runs of equal values do not wait for one another
-    std::vector<std::uint8_t> touched_;  // one per 64 bins
+    std::vector<std::uint8_t> touched_;  // one per 32 bins
 };
 
 }  // namespace tally::intake

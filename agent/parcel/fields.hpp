@@ -62,6 +62,25 @@ void write_origin(ByteWriter& w, const Origin& origin);
 void write_metric(ByteWriter& w, const Metric& metric);
 void write_metrics(ByteWriter& w, const std::vector<Metric>& metrics);
 
+// Fixed fields of a row that occurs often: gathered here, appended at once.
+template <std::size_t N>
+class RowWriter {
+public:
+    template <class T>
+        requires std::is_trivially_copyable_v<T>
+    RowWriter& put(const T& value) {
+        TALLY_ASSERT(at_ + sizeof(T) <= N);
+        std::memcpy(bytes_ + at_, &value, sizeof(T));
+        at_ += sizeof(T);
+        return *this;
+    }
+    void flush(ByteWriter& w) const { w.bytes({bytes_, at_}); }
+
+private:
+    std::uint8_t bytes_[N];
+    std::size_t at_ = 0;
+};
+
 template <class T>
 void write_column(ByteWriter& w, const std::vector<T>& column) {
     w.bytes({reinterpret_cast<const std::uint8_t*>(column.data()), column.size() * sizeof(T)});

@@ -12,16 +12,11 @@ constexpr std::size_t entry_fixed_bytes = 12 + 16 + 16 + 4;
 constexpr std::uint64_t env_points_max = 16U << 20;
 
 void write_entry(ByteWriter& w, const LedgerEntry& e) {
-    w.put(e.metric);
-    w.put(e.env_first);
-    w.put(e.env_count);
-    w.put(e.step_first);
-    w.put(e.step_last);
-    w.put(e.points);
-    w.put(e.hash);
-    if (e.same_list) return w.put(same_as_before);
-    w.put(static_cast<std::uint32_t>(e.env_points.size()));
-    write_column(w, e.env_points);
+    RowWriter<entry_fixed_bytes> row;
+    row.put(e.metric).put(e.env_first).put(e.env_count).put(e.step_first).put(e.step_last).put(e.points).put(e.hash);
+    row.put(e.same_list ? same_as_before : static_cast<std::uint32_t>(e.env_points.size()));
+    row.flush(w);
+    if (!e.same_list) write_column(w, e.env_points);
 }
 
 void check_entry(FieldReader& in, const LedgerEntry& e, std::size_t metrics) {

@@ -8,25 +8,19 @@ namespace {
 
 constexpr std::size_t row_fixed_bytes = 12 + 16 + 16 + 32 + 4;
 
-void write_row(ByteWriter& w, const StepStats& s) {
+void write_row(ByteWriter& w, const StepStats& s, std::vector<std::uint16_t>& differences) {
     TALLY_ASSERT(s.bins.size() == s.bin_counts.size());
-    w.put(s.metric);
-    w.put(s.env_first);
-    w.put(s.env_count);
-    w.put(s.step);
-    w.put(s.time_ns);
-    w.put(s.count);
-    w.put(s.nonfinite);
-    w.put(s.min);
-    w.put(s.max);
-    w.put(s.sum);
-    w.put(s.sum_squares);
-    w.put(static_cast<std::uint32_t>(s.bins.size()));
+    RowWriter<row_fixed_bytes> row;
+    row.put(s.metric).put(s.env_first).put(s.env_count).put(s.step).put(s.time_ns).put(s.count).put(s.nonfinite);
+    row.put(s.min).put(s.max).put(s.sum).put(s.sum_squares).put(static_cast<std::uint32_t>(s.bins.size()));
+    row.flush(w);
+    differences.resize(s.bins.size());
     std::uint16_t before = 0;
-    for (const std::uint16_t bin : s.bins) {
-        w.put(static_cast<std::uint16_t>(bin - before));
-        before = bin;
+    for (std::size_t i = 0; i < s.bins.size(); ++i) {
+        differences[i] = static_cast<std::uint16_t>(s.bins[i] - before);
+        before = s.bins[i];
     }
+    write_column(w, differences);
     write_column(w, s.bin_counts);
 }
 
@@ -68,7 +62,8 @@ void write_stats(const StatsSection& section, Bytes& out) {
     write_origin(w, section.origin);
     write_metrics(w, section.metrics);
     w.put(static_cast<std::uint32_t>(section.stats.size()));
-    for (const StepStats& s : section.stats) write_row(w, s);
+    std::vector<std::uint16_t> differences;
+    for (const StepStats& s : section.stats) write_row(w, s, differences);
 }
 
 Result<StatsSection> read_stats(ByteView body) {

@@ -15,6 +15,9 @@ namespace tally::parcel {
 
 namespace {
 
+// A frame of its own costs more than it gains; sections of small tiles are compressed as a whole (ParcelBuilder::add).
+constexpr std::size_t small_tile_bytes = 1024;
+
 constexpr std::size_t pad8(std::size_t n) { return (n + 7) & ~std::size_t{7}; }
 
 void append(const TileHeader& where, Transform transform, ByteView data, Bytes& out) {
@@ -169,7 +172,7 @@ TileEncoder::TileEncoder(TileEncoder&&) noexcept = default;
 TileEncoder& TileEncoder::operator=(TileEncoder&&) noexcept = default;
 
 std::size_t TileEncoder::append_split(const TileHeader& where, std::uint32_t width, ByteView planes, Bytes& out) {
-    const std::size_t packed = planes.size() < 64 ? 0 : zstd_->pack(planes, planes.size() / width, packed_);
+    const std::size_t packed = planes.size() < small_tile_bytes ? 0 : zstd_->pack(planes, planes.size() / width, packed_);
     // Raw is free to decode; a few per cent are not worth the reader's time.
     const bool pays = packed != 0 && packed < planes.size() - planes.size() / 64;
     const ByteView data = pays ? ByteView(packed_.data(), packed) : planes;
