@@ -174,6 +174,7 @@ private:
                 r_.stats.logged += ring.stats;
             }
         }
+        r_.producers = totals_.size();
         r_.missing_producers = declared > totals_.size() ? declared - totals_.size() : 0;
         std::uint64_t counted = 0;
         for (const auto& [key, sum] : logged_) counted += sum.points;

@@ -32,6 +32,10 @@ struct Report {
     std::string why;      // one sentence where the verdict is not exact
     std::uint64_t checked = 0;     // points compared by value
     std::uint64_t mismatched = 0;  // groups of points that differ
+    std::uint64_t unsettled = 0;   // differences that data still on its way explains
+    std::uint64_t undeclared_lost = 0;  // points that were logged, are nowhere, and cannot be on their way
+    std::uint64_t gap_rows = 0;         // declared losses
+    std::uint64_t producers = 0;
     std::uint64_t open_producers = 0;
     std::uint64_t missing_producers = 0;
     std::uint64_t physical_duplicates = 0;
@@ -40,12 +44,17 @@ struct Report {
     std::uint64_t points_declared_lost = 0;
     Pair headers;
     Pair stats;
+    Pair events;
     Checked series;
     Checked tiles;
     Checked transport;  // parcels seen; holes in their sequences
     double seconds = 0;
     std::vector<Finding> first;
 
+    static constexpr std::size_t first_max = 16;
+    void add(Finding finding) {
+        if (first.size() < first_max) first.push_back(std::move(finding));
+    }
     int exit_code() const;
     std::string json() const;
     std::string text() const;

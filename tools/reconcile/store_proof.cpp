@@ -1,308 +1,244 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reconcile/store_proof.hpp"
 
-#include <charconv>
-#include <sstream>
+#include <algorithm>
+#include <cstdlib>
+#include <set>
 
 #include "agent/base/clock.hpp"
 #include "agent/base/hash.hpp"
+#include "agent/base/interval_set.hpp"
+#include "tools/reconcile/sums.hpp"
+#include "transport/sink/schema.hpp"
 
 namespace tally::reconcile {
 
 namespace {
 
-constexpr std::size_t findings_max = 10;
-constexpr std::size_t tiles_descended_max = 16;
-constexpr std::int64_t settled_after_ns = 120'000'000'000;  // nothing stored for so long: nothing is on its way
+constexpr const char* of_run = "WHERE run = {run:String}";
 
-using Row = std::vector<std::string>;
-using Rows = std::vector<Row>;
-
-struct Failed {
-    std::string why;
+struct ProducerState {
+    bool closed = false;
+    std::uint64_t points = 0, dropped = 0, episodes = 0, events = 0, stats = 0;
 };
 
-std::uint64_t u64(const std::string& s) {
-    std::uint64_t v = 0;
-    std::from_chars(s.data(), s.data() + s.size(), v);
-    return v;
-}
-std::int64_t i64(const std::string& s) {
-    std::int64_t v = 0;
-    std::from_chars(s.data(), s.data() + s.size(), v);
-    return v;
+Family family_of(const std::vector<std::string>& row) {
+    Family f;
+    f.producer = Uuid::parse(row[0]).value_or(Uuid{});
+    f.attempt = static_cast<std::uint32_t>(to_u64(row[1]));
+    f.dtype = static_cast<Dtype>(to_u64(row[2]));
+    f.metric = row[3];
+    return f;
 }
 
-std::string unescape(const std::string& s) {
-    std::string out;
-    for (std::size_t i = 0; i < s.size(); ++i) {
-        if (s[i] != '\\' || i + 1 == s.size()) {
-            out += s[i];
-            continue;
-        }
-        const char c = s[++i];
-        out += c == 't' ? '\t' : c == 'n' ? '\n' : c == 'r' ? '\r' : c == 'b' ? '\b' : c == 'f' ? '\f' : c == '0' ? '\0' : c;
+Sums logged_sums(Asker& ask) {
+    Sums sums;
+    for (const auto& row : ask.rows(std::string("SELECT producer, attempt, dtype, metric, sum(points), sum(hash), count() FROM tallyman.ledger FINAL ") +
+                                    of_run + " GROUP BY producer, attempt, dtype, metric"))
+        sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+    return sums;
+}
+
+Sums stored_sums(Asker& ask, bool final) {
+    Sums sums;
+    for (const unsigned width : sink::widths)
+        for (const auto& row : ask.rows("SELECT producer, attempt, dtype, metric, sum(n), sum(h), count() FROM (" +
+                                        hashed_rows_sql(width, "1", final) + ") GROUP BY producer, attempt, dtype, metric"))
+            sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+    return sums;
+}
+
+std::uint64_t duplicates(Asker& ask) {
+    std::uint64_t sum = 0;
+    for (const unsigned width : sink::widths)
+        sum += ask.number("SELECT count() - uniqExact(metric, env_first, step_first, origin_start, origin_lane, origin_seq, origin_row) FROM "
+                          "tallyman.points_w" + std::to_string(width) + " " + of_run);
+    return sum;
+}
+
+std::map<std::string, ProducerState> producers(Asker& ask, Report& report) {
+    std::map<std::string, ProducerState> out;
+    std::uint64_t declared = 0;
+    const std::string total = "arraySum(argMaxIf(rings.";
+    for (const auto& row : ask.rows("SELECT producer, maxIf(time_ns, what = 3) AS closed, closed != 0 AND closed >= maxIf(time_ns, what IN (1, 5)), "
+                                    "max(declared), " + total + "points, time_ns, what = 3)), " + total + "dropped_points, time_ns, what = 3)), " +
+                                    total + "episodes, time_ns, what = 3)), " + total + "events, time_ns, what = 3)), " + total +
+                                    "stats, time_ns, what = 3)) FROM tallyman.producer_rows FINAL " + of_run + " GROUP BY producer")) {
+        declared = std::max(declared, to_u64(row[3]));
+        out[row[0]] = {row[2] == "1", to_u64(row[4]), to_u64(row[5]), to_u64(row[6]), to_u64(row[7]), to_u64(row[8])};
+        if (row[2] != "1") ++report.open_producers;
     }
+    report.producers = out.size();
+    report.missing_producers = declared > out.size() ? declared - out.size() : 0;
     return out;
 }
 
-// One hash per value of a row, in SQL; `w` is the width of the table.
-std::string hashes_sql(unsigned w) {
-    std::string planes;
-    std::string names;
-    std::string bits = "toUInt64(b0)";
-    for (unsigned p = 0; p < w; ++p) {
-        planes += "v.p" + std::to_string(p) + ", ";
-        names += "b" + std::to_string(p) + ", ";
-        if (p > 0) bits += " + bitShiftLeft(toUInt64(b" + std::to_string(p) + "), " + std::to_string(8 * p) + ")";
+// Sequences up to the newest that holds something of this run, which neither are there nor were declared lost.
+void transport(Asker& ask, Report& report) {
+    report.transport.count = ask.number("SELECT uniqExact(spool, start, lane, seq) FROM tallyman.parcels WHERE run = {run:String}");
+    const auto holes = ask.rows(
+        "SELECT start, lane, before + 1, seq - 1, p.spool FROM (SELECT spool, start, lane, seq, lagInFrame(seq, 1, 0) OVER (PARTITION BY spool, start, "
+        "lane ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before FROM (SELECT DISTINCT spool, start, lane, seq FROM tallyman.parcels "
+        "WHERE (spool, start) IN (SELECT spool, start FROM tallyman.parcels WHERE run = {run:String}))) AS p INNER JOIN (SELECT spool, start, lane, "
+        "max(seq) AS newest FROM tallyman.parcels WHERE run = {run:String} GROUP BY spool, start, lane) AS n ON p.spool = n.spool AND p.start = n.start AND "
+        "p.lane = n.lane WHERE seq > before + 1 AND seq <= newest");
+    if (holes.empty()) return;
+    std::map<std::pair<std::string, std::string>, IntervalSet> declared;
+    for (const auto& row : ask.rows("SELECT start, lane, seq_first, seq_last FROM tallyman.gap_rows FINAL WHERE lane_known AND seq_first > 0 AND seq_last >= seq_first"))
+        declared[{row[0], row[1]}].insert(to_u64(row[2]), to_u64(row[3]));
+    for (const auto& row : holes) {
+        for (const Interval& i : declared[{row[0], row[1]}].missing(to_u64(row[2]), to_u64(row[3]))) {
+            report.transport.mismatched += i.last - i.first + 1;
+            report.add({"transport", "", -1, 0, "start " + row[0] + " lane " + row[1] + " seq " + std::to_string(i.first) + ".." + std::to_string(i.last),
+                        "nothing"});
+        }
     }
-    return "arraySum(arrayMap((" + names +
-           "i) -> intHash64(" + bits + " + seed + toUInt64(env_first + if(empty(idx), intDiv(i - 1, steps), idx[1 + intDiv(i - 1, steps)])) * "
-           "15485907288798091667 + toUInt64(if(empty(step_list), step_first + ((i - 1) % steps) * step_stride, step_list[i])) * "
-           "11400714819323198485), " + planes + "arrayEnumerate(v.p0)))";
 }
 
-struct Group {
-    std::string producer, attempt, dtype, metric;
-    std::uint64_t points = 0, hash = 0, stored_points = 0, stored_hash = 0;
-    std::uint64_t env_base = 0;  // lowest env_first of its ledger: tiles are 4,096 wide from there
-};
-
-class Proof {
-public:
-    Proof(const tools::QueryFn& query, const std::string& run) : query_(query), params_{{"run", run}} { r_.run = run; }
-
-    Report prove() {
-        const std::int64_t began = monotonic_ns();
-        const bool settled = producers() && transport();
-        totals();
-        std::vector<Group> differ = groups(false);
-        if (!differ.empty()) {
-            // Duplicated rows are the only innocent reason; FINAL takes them out.
-            const std::uint64_t before = r_.points_stored;
-            differ = groups(true);
-            r_.physical_duplicates = before - r_.points_stored;
-        }
-        for (const Group& g : differ) descend(g);
-        judge(r_, settled && newest_ns_ != 0 && wall_ns() - newest_ns_ > settled_after_ns);
-        r_.seconds = static_cast<double>(monotonic_ns() - began) / 1e9;
-        return r_;
+// Rows of the live lane, counted against the closing totals.
+void count_layer(Report& report, const char* layer, const Pair& counts, bool settled) {
+    if (counts.logged == counts.stored) return;
+    if (!settled) {
+        ++report.unsettled;
+        return;
     }
-
-private:
-    Rows ask(const std::string& sql, sink::Params more = {}) const {
-        sink::Params all = params_;
-        all.insert(all.end(), more.begin(), more.end());
-        const sink::Answer answer = query_(sql, "TabSeparated", all);
-        if (!answer.ok()) throw Failed{answer.error};
-        Rows rows;
-        std::istringstream lines(answer.rows);
-        for (std::string line; std::getline(lines, line);) {
-            Row row;
-            std::istringstream cells(line);
-            for (std::string cell; std::getline(cells, cell, '\t');) row.push_back(unescape(cell));
-            if (!line.empty() && line.back() == '\t') row.emplace_back();
-            rows.push_back(std::move(row));
-        }
-        return rows;
-    }
-
-    bool producers() {
-        const Rows rows = ask(
-            "SELECT count(DISTINCT producer), countIf(NOT is_closed), max(declared) FROM "
-            "(SELECT producer, any(is_closed) AS is_closed, max(declared) AS declared FROM tallyman.producer_states "
-            "WHERE run = {run:String} GROUP BY producer)");
-        const std::uint64_t known = u64(rows.at(0).at(0));
-        r_.open_producers = u64(rows.at(0).at(1));
-        const std::uint64_t declared = u64(rows.at(0).at(2));
-        r_.missing_producers = declared > known ? declared - known : 0;
-        return true;
-    }
-
-    // Sequences of the starts that carried this run: highest against how many are there.
-    bool transport() {
-        const Rows rows = ask(
-            "SELECT count(), sum(top - seen), max(newest) FROM (SELECT spool, start, lane, uniqExact(seq) AS seen, max(seq) AS top, "
-            "max(created_ns) AS newest FROM tallyman.parcels WHERE (spool, start) IN (SELECT spool, start FROM tallyman.parcels WHERE run = "
-            "{run:String}) GROUP BY spool, start, lane)");
-        const Rows parcels = ask(
-            "SELECT uniqExact(spool, start, lane, seq) FROM tallyman.parcels WHERE (spool, start) IN (SELECT spool, start FROM "
-            "tallyman.parcels WHERE run = {run:String})");
-        r_.transport.count = u64(parcels.at(0).at(0));
-        r_.transport.mismatched = u64(rows.at(0).at(1));
-        newest_ns_ = i64(rows.at(0).at(2));
-        return true;
-    }
-
-    void totals() {
-        // The newest record of each ring counts; heartbeats of open producers too.
-        const Rows rings = ask(
-            "SELECT sum(p), sum(d), sum(e), sum(s) FROM (SELECT ring, argMax(points, records) AS p, argMax(dropped, records) AS d, "
-            "argMax(episodes, records) AS e, argMax(stats, records) AS s FROM (SELECT rings.ring AS ring, rings.records AS records, "
-            "rings.points AS points, rings.dropped_points AS dropped, rings.episodes AS episodes, rings.stats AS stats FROM "
-            "tallyman.producer_rows FINAL ARRAY JOIN rings WHERE run = {run:String} AND what IN (3, 4)) GROUP BY ring)");
-        const Rows ledger = ask("SELECT sum(points) FROM tallyman.ledger FINAL WHERE run = {run:String}");
-        r_.points_logged = std::max(u64(rings.at(0).at(0)), u64(ledger.at(0).at(0)));
-        const Rows gaps = ask("SELECT sum(points) FROM tallyman.gap_rows FINAL WHERE run = {run:String} AND reason NOT IN ('ring_full', "
-                              "'record_too_big', 'registry_full')");
-        const std::uint64_t dropped = u64(rings.at(0).at(1));
-        r_.points_declared_lost = u64(gaps.at(0).at(0)) + dropped;
-        r_.points_logged += dropped;  // published and dropped together are what the trainer logged
-        r_.headers.logged = u64(rings.at(0).at(2));
-        r_.stats.logged = u64(rings.at(0).at(3));
-        r_.headers.stored = u64(ask("SELECT count() FROM tallyman.episodes FINAL WHERE run = {run:String}").at(0).at(0));
-        r_.stats.stored = u64(ask("SELECT count() FROM tallyman.stats FINAL WHERE run = {run:String}").at(0).at(0));
-    }
-
-    std::string rows_sql(bool final, const char* select, const std::string& where, const char* group) const {
-        std::string out;
-        for (const unsigned w : {1U, 2U, 4U, 8U}) {
-            out += w == 1 ? "" : " UNION ALL ";
-            out += std::string("SELECT ") + select + ", sum(length(v.p0)) AS n, sum(h) AS hash FROM (SELECT *, xxh3(concat(run, '|', toString(producer), '|', "
-                   "toString(attempt), '|', transform(dtype, [1,2,3,4,5,6,7,8,9,10,11,12,13], ['f16','bf16','f32','f64','i8','i16','i32','i64','u8','u16','u32','u64','bool'], ''), '|', metric)) AS seed, " +
-                   hashes_sql(w) + " AS h FROM tallyman.points_w" + std::to_string(w) + (final ? " FINAL" : "") + " WHERE run = {run:String}" + where +
-                   ") GROUP BY " + group;
-        }
-        return out;
-    }
-
-    // Sums per (producer, attempt, dtype, metric); those that differ are returned.
-    std::vector<Group> groups(bool final) {
-        std::map<std::string, Group> all;
-        const auto key = [](const Row& r) { return r.at(0) + "|" + r.at(1) + "|" + r.at(2) + "|" + r.at(3); };
-        for (const Row& r : ask("SELECT producer, attempt, dtype, metric, sum(points), sum(hash), min(env_first), count() FROM tallyman.ledger FINAL "
-                                "WHERE run = {run:String} GROUP BY producer, attempt, dtype, metric")) {
-            Group& g = all[key(r)];
-            g = {r.at(0), r.at(1), r.at(2), r.at(3), u64(r.at(4)), u64(r.at(5)), 0, 0, u64(r.at(6))};
-        }
-        r_.points_stored = 0;
-        r_.checked = 0;
-        for (const Row& r : ask(rows_sql(final, "producer, attempt, dtype, metric", "", "producer, attempt, dtype, metric"))) {
-            Group& g = all[key(r)];
-            g.producer = r.at(0);
-            g.attempt = r.at(1);
-            g.dtype = r.at(2);
-            g.metric = r.at(3);
-            g.stored_points += u64(r.at(4));
-            g.stored_hash += u64(r.at(5));
-            r_.points_stored += u64(r.at(4));
-        }
-        r_.checked = r_.points_stored;
-        const Rows shape = ask("SELECT count(), (SELECT sum(c) FROM (SELECT metric, dtype, env_first, max(env_count) AS c FROM tallyman.ledger FINAL "
-                               "WHERE run = {run:String} GROUP BY metric, dtype, env_first)) FROM tallyman.ledger FINAL WHERE run = {run:String}");
-        r_.tiles.count = u64(shape.at(0).at(0));
-        r_.series.count = u64(shape.at(0).at(1));
-        std::vector<Group> differ;
-        for (auto& [k, g] : all)
-            if (g.points != g.stored_points || g.hash != g.stored_hash) differ.push_back(g);
-        return differ;
-    }
-
-    struct Tile {
-        std::uint64_t points = 0, hash = 0, stored_points = 0, stored_hash = 0, env_count = 0;
-    };
-
-    // Tiles of one group: which differ, and in them which point.
-    void descend(const Group& g) {
-        const sink::Params more{{"producer", g.producer}, {"attempt", g.attempt}, {"dtype", g.dtype}, {"metric", g.metric}};
-        const std::string same = " AND producer = {producer:UUID} AND attempt = {attempt:UInt32} AND dtype = {dtype:UInt8} AND metric = {metric:String}";
-        std::map<std::pair<std::uint64_t, std::int64_t>, Tile> tiles;
-        bool scalar = true;
-        for (const Row& r : ask("SELECT env_first, step_first, points, hash, env_count FROM tallyman.ledger FINAL WHERE run = {run:String}" + same, more)) {
-            Tile& t = tiles[{u64(r.at(0)), i64(r.at(1))}];
-            t.points += u64(r.at(2));
-            t.hash += u64(r.at(3));
-            t.env_count = std::max(t.env_count, u64(r.at(4)));
-            scalar = scalar && u64(r.at(4)) == 1;
-        }
-        if (scalar) {
-            Tile whole{g.points, g.hash, g.stored_points, g.stored_hash, 1};
-            return name(g, g.env_base, 0, whole, true, more, same);
-        }
-        const std::string base = std::to_string(g.env_base);
-        const std::string tile_env = "(" + base + " + intDiv(env_first - " + base + ", 4096) * 4096)";
-        for (const Row& r : ask(rows_sql(true, (tile_env + " AS tile, step_first").c_str(), same, "tile, step_first"), more)) {
-            Tile& t = tiles[{u64(r.at(0)), i64(r.at(1))}];
-            t.stored_points += u64(r.at(2));
-            t.stored_hash += u64(r.at(3));
-        }
-        std::size_t descended = 0;
-        for (const auto& [at, t] : tiles) {
-            if (t.points == t.stored_points && t.hash == t.stored_hash) continue;
-            if (t.stored_points < t.points) {  // not there (yet): a count, not a mismatch
-                ++r_.series.mismatched;
-                if (r_.first.size() < findings_max)
-                    r_.first.push_back({"series", g.metric, static_cast<std::int64_t>(at.first), at.second, std::to_string(t.points) + " points", std::to_string(t.stored_points) + " points"});
-                continue;
-            }
-            if (++descended > tiles_descended_max) {
-                ++r_.mismatched;
-                ++r_.tiles.mismatched;
-                continue;
-            }
-            name(g, at.first, at.second, t, false, more, same);
-        }
-    }
-
-    // One flipped bit, or one doubled point, explains the difference of a tile; otherwise the tile is named.
-    void name(const Group& g, std::uint64_t env, std::int64_t step, const Tile& t, bool whole, const sink::Params& more, const std::string& same) {
-        if (t.stored_points < t.points) {
-            ++r_.series.mismatched;
-            r_.first.push_back({"series", g.metric, static_cast<std::int64_t>(env), step, std::to_string(t.points) + " points", std::to_string(t.stored_points) + " points"});
-            return;
-        }
-        ++r_.mismatched;
-        ++r_.tiles.mismatched;
-        if (r_.first.size() >= findings_max) return;
-        const auto dtype = static_cast<Dtype>(u64(g.dtype));
-        const std::uint64_t seed = series_seed(r_.run, *Uuid::parse(g.producer), static_cast<std::uint32_t>(u64(g.attempt)), dtype, g.metric);
-        std::string where = "WHERE run = {run:String} AND metric = {metric:String} AND producer = {producer:UUID} AND attempt = {attempt:UInt32} AND "
-                            "dtype = '" + std::string(dtype_name(dtype)) + "'";
-        if (!whole)
-            where += " AND env_first >= " + std::to_string(env) + " AND env_first < " + std::to_string(env + 4096) + " AND step_first = " + std::to_string(step);
-        static_cast<void>(same);
-        const std::uint64_t delta = t.hash - t.stored_hash;
-        for (const Row& p : ask("SELECT env, step, bits FROM tallyman.points_pruned " + where + " LIMIT 10000000", more)) {
-            const auto e = static_cast<std::uint32_t>(u64(p.at(0)));
-            const std::int64_t s = i64(p.at(1));
-            const std::uint64_t bits = u64(p.at(2));
-            const std::uint64_t found = point_hash(bits, seed, e, s);
-            if (t.stored_points == t.points + 1 && delta == 0 - found) {
-                r_.first.push_back({"values", g.metric, e, s, "once", "twice"});
-                return;
-            }
-            for (unsigned b = 0; b < 8 * dtype_width(dtype); ++b) {
-                const std::uint64_t flipped = bits ^ (1ULL << b);
-                if (point_hash(flipped, seed, e, s) - found != delta) continue;
-                std::ostringstream expected;
-                std::ostringstream got;
-                expected << "bits 0x" << std::hex << flipped << std::dec << " (" << dtype_to_f64(dtype, flipped) << ")";
-                got << "bits 0x" << std::hex << bits << std::dec << " (" << dtype_to_f64(dtype, bits) << "), bit " << b << " flipped";
-                r_.first.push_back({"values", g.metric, e, s, expected.str(), got.str()});
-                return;
-            }
-        }
-        r_.first.push_back({"tiles", g.metric, static_cast<std::int64_t>(env), step, "H " + std::to_string(t.hash), "H " + std::to_string(t.stored_hash)});
-    }
-
-    const tools::QueryFn& query_;
-    sink::Params params_;
-    Report r_;
-    std::int64_t newest_ns_ = 0;
-};
+    if (counts.stored > counts.logged)
+        ++report.mismatched;
+    else
+        report.undeclared_lost += counts.logged - counts.stored;
+    report.add({layer, "", -1, 0, std::to_string(counts.logged) + " rows", std::to_string(counts.stored) + " rows"});
+}
 
 }  // namespace
 
-Report prove_store(const tools::QueryFn& query, const std::string& run) {
-    try {
-        return Proof(query, run).prove();
-    } catch (const Failed& f) {
-        Report r;
-        r.run = run;
-        r.verdict = "pending";
-        r.why = "the store did not answer: " + f.why;
-        return r;
+std::string hashed_rows_sql(unsigned width, const std::string& where, bool final) {
+    std::string names, planes;
+    for (unsigned p = 0; p < width; ++p) {
+        names += "b" + std::to_string(p) + ", ";
+        planes += "v.p" + std::to_string(p) + ", ";
     }
+    const std::string env_factor = "toUInt64(" + std::to_string(hash_env_factor) + ")";
+    const std::string step_factor = "toUInt64(" + std::to_string(hash_step_factor) + ")";
+    const std::string seed = "xxh3(concat(toString(run), '|', toString(producer), '|', toString(attempt), '|', transform(dtype, [1,2,3,4,5,6,7,8,9,10,11,12,13], "
+                             "['f16','bf16','f32','f64','i8','i16','i32','i64','u8','u16','u32','u64','bool'], ''), '|', toString(metric)))";
+    const std::string base = seed + " + env_first * " + env_factor + " + toUInt64(step_first) * " + step_factor;
+    const auto branch = [&](const std::string& condition, const std::string& offset, const std::string& start) {
+        return "SELECT producer, attempt, dtype, metric, env_first, step_first, origin_seq, origin_row, length(v.p0) AS n, " + start +
+               " AS base, arraySum((" + names + "i) -> intHash64(" + sink::bits_sql(width) + " + base + " + offset + "), " + planes +
+               "arrayEnumerate(v.p0)) AS h FROM tallyman.points_w" + std::to_string(width) + (final ? " FINAL" : "") +
+               " WHERE run = {run:String} AND (" + where + ") AND " + condition;
+    };
+    // Dense rows of one step, dense rows of one environment, and the rest.
+    const std::string dense = "empty(idx) AND empty(step_list)";
+    return branch(dense + " AND steps = 1", "(i - 1) * " + env_factor, base) + " UNION ALL " +
+           branch(dense + " AND steps > 1 AND length(v.p0) = steps", "toUInt64((i - 1) * step_stride) * " + step_factor, base) + " UNION ALL " +
+           branch("NOT (" + dense + " AND (steps = 1 OR length(v.p0) = steps))",
+                  "toUInt64(env_first + if(empty(idx), intDiv(i - 1, steps), idx[1 + intDiv(i - 1, steps)])) * " + env_factor +
+                      " + toUInt64(if(empty(step_list), step_first + ((i - 1) % steps) * step_stride, step_list[i])) * " + step_factor,
+                  seed);
+}
+
+Report prove_store(const tools::QueryFn& query, const std::string& run) {
+    const std::int64_t began = monotonic_ns();
+    Report report;
+    report.run = run;
+    Asker ask(query, run);
+    const auto states = producers(ask, report);
+    transport(ask, report);
+    const Sums logged = logged_sums(ask);
+    Sums stored = stored_sums(ask, false);
+
+    std::set<Family> families;
+    for (const auto& [f, s] : logged) families.insert(f);
+    for (const auto& [f, s] : stored) families.insert(f);
+    bool surplus = false;
+    for (const Family& f : families) surplus = surplus || stored[f].points > (logged.contains(f) ? logged.at(f).points : 0);
+    if (surplus) report.physical_duplicates = duplicates(ask);
+    const bool final = report.physical_duplicates != 0;
+    if (final) stored = stored_sums(ask, true);
+
+    std::uint64_t ledger_points = 0, total_points = 0;
+    for (const auto& [f, s] : logged) ledger_points += s.points;
+    for (const auto& [f, s] : stored) report.points_stored += s.points;
+    std::uint64_t closed_dropped = 0;
+    for (const auto& [id, p] : states) {
+        total_points += p.points;
+        closed_dropped += p.dropped;
+        report.headers.logged += p.episodes;
+        report.stats.logged += p.stats;
+        report.events.logged += p.events;
+    }
+    report.gap_rows = ask.number(std::string("SELECT count() FROM tallyman.gap_rows FINAL ") + of_run);
+    report.points_declared_lost = std::max(closed_dropped, ask.number(std::string("SELECT sum(points) FROM tallyman.gap_rows FINAL ") + of_run));
+    report.points_logged = std::max(ledger_points, total_points) + closed_dropped;
+    report.headers.stored = ask.number(std::string("SELECT count() FROM tallyman.episodes FINAL ") + of_run);
+    report.stats.stored = ask.number(std::string("SELECT count() FROM tallyman.stats FINAL ") + of_run);
+    report.events.stored = ask.number(std::string("SELECT count() FROM tallyman.event_rows FINAL ") + of_run);
+    const std::uint64_t received =
+        ask.number(std::string("SELECT sum(points) FROM (SELECT DISTINCT spool, start, lane, seq, points FROM tallyman.parcels ") + of_run + ")");
+
+    // Everything that was logged has been received, by the transport's own account: a difference cannot be on its way any more.
+    const bool settled = report.producers != 0 && report.open_producers == 0 && report.transport.mismatched == 0 && received >= total_points;
+    count_layer(report, "headers", report.headers, settled);
+    count_layer(report, "stats", report.stats, settled);
+    if (report.events.stored < report.events.logged) count_layer(report, "events", report.events, settled);
+    if (report.open_producers == 0 && ledger_points != total_points) count_layer(report, "series", {total_points, ledger_points}, settled);
+    report.series.count = families.size();
+    for (const Family& f : families) {
+        const Sum l = logged.contains(f) ? logged.at(f) : Sum{};
+        const Sum s = stored[f];
+        report.tiles.count += l.entries;
+        if (l.equals(s)) {
+            report.checked += l.points;
+            continue;
+        }
+        ++report.series.mismatched;
+        descend(ask, {f, l, s, settled}, final, report);
+    }
+    if (!settled && report.mismatched == 0) report.series.mismatched = 0;  // on its way, as far as can be told
+    judge(report, settled);
+    if (!ask.error().empty()) {
+        report.verdict = report.mismatched != 0 ? "mismatch" : "pending";
+        report.why = "the store did not answer: " + ask.error();
+    }
+    report.seconds = static_cast<double>(monotonic_ns() - began) / 1e9;
+    return report;
+}
+
+// ---- answers -------------------------------------------------------------------------------------------------
+
+std::vector<std::vector<std::string>> parse_rows(const std::string& text) {
+    std::vector<std::vector<std::string>> out;
+    std::vector<std::string> row(1);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (c == '\\' && i + 1 < text.size()) {
+            const char e = text[++i];
+            row.back() += e == 't' ? '\t' : e == 'n' ? '\n' : e;
+        } else if (c == '\t') {
+            row.emplace_back();
+        } else if (c == '\n') {
+            out.push_back(std::move(row));
+            row.assign(1, "");
+        } else {
+            row.back() += c;
+        }
+    }
+    return out;
+}
+std::uint64_t to_u64(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
+std::int64_t to_i64(const std::string& text) { return std::strtoll(text.c_str(), nullptr, 10); }
+
+std::vector<std::vector<std::string>> Asker::rows(const std::string& sql, sink::Params params) {
+    if (!error_.empty()) return {};
+    params.emplace_back("run", run_);
+    const sink::Answer answer = query_(sql, "TabSeparated", params);
+    if (!answer.ok()) error_ = answer.error;
+    return parse_rows(answer.rows);
+}
+std::uint64_t Asker::number(const std::string& sql) {
+    const auto all = rows(sql);
+    return all.empty() ? 0 : to_u64(all[0][0]);
 }
 
 }  // namespace tally::reconcile

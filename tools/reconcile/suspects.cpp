@@ -6,7 +6,7 @@
 
 #include "agent/base/hash.hpp"
 
-namespace tally::tools::reconcile {
+namespace tally::reconcile {
 
 namespace {
 
@@ -87,4 +87,4 @@ std::optional<Suspect> find_suspect(const std::vector<FoundPoint>& found, const 
     return std::nullopt;
 }
 
-}  // namespace tally::tools::reconcile
+}  // namespace tally::reconcile

@@ -13,7 +13,7 @@
 
 #include "agent/base/types.hpp"
 
-namespace tally::tools::reconcile {
+namespace tally::reconcile {
 
 struct FoundPoint {
     std::uint32_t env = 0;
@@ -40,4 +40,4 @@ std::uint64_t int_hash64_inverse(std::uint64_t h);
 std::optional<Suspect> find_suspect(const std::vector<FoundPoint>& found, const std::vector<Coordinates>& missing, std::uint64_t seed,
                                     Dtype dtype, std::uint64_t points_expected, std::uint64_t hash_expected);
 
-}  // namespace tally::tools::reconcile
+}  // namespace tally::reconcile
