@@ -43,7 +43,8 @@ Result<DecodedAcks> decode_acks(ByteView file, const Uuid& spool) {
     if (header.magic != ack_magic || header.version != version) return fail(Code::corrupt, "ack file header");
     if (header.bytes != file.size()) return fail(Code::truncated, "ack file", file.size());
     if (header.xxh3 != xxh3(file.subspan(24))) return fail(Code::corrupt, "ack file");
-    if (!std::equal(spool.bytes.begin(), spool.bytes.end(), header.spool)) return fail(Code::conflict, "ack file of another spool");
+    if (!std::equal(spool.bytes.begin(), spool.bytes.end(), header.spool))
+        return fail(Code::conflict, "ack file of another spool");
     DecodedAcks out;
     out.generation = header.generation;
     for (std::uint32_t i = 0; i < header.entries; ++i) {

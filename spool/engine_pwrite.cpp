@@ -34,7 +34,8 @@ private:
         }
         const ssize_t n = ::pwrite(op.fd, op.data, op.bytes, static_cast<off_t>(op.offset));
         if (n < 0) return -errno;
-        return ::fdatasync(op.fd) == 0 ? static_cast<std::int32_t>(n) : -EIO;  // after a failed sync never again
+        return ::fdatasync(op.fd) == 0 ? static_cast<std::int32_t>(n)
+                                       : -EIO;  // after a failed sync never again
     }
 
     std::vector<WriteDone> done_;
@@ -43,7 +44,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<WriteEngine> make_pwrite_engine() { return std::make_unique<PwriteEngine>(); }
+std::unique_ptr<WriteEngine> make_pwrite_engine() {
+    return std::make_unique<PwriteEngine>();
+}
 
 Result<ChosenEngine> choose_engine(Engine wanted, const WriteBuffers& buffers) {
     if (wanted == Engine::pwritev2) return ChosenEngine{make_pwrite_engine(), "chosen by configuration"};

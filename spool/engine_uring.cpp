@@ -97,7 +97,8 @@ UringEngine::~UringEngine() {
 void UringEngine::enable() {
     if (!disabled_) return;
     // liburing 2.3 declares io_uring_enable_rings() but does not export it.
-    const long result = ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+    const long result =
+        ::syscall(__NR_io_uring_register, ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
     TALLY_ASSERT(result >= 0);
     disabled_ = false;
 }
@@ -121,7 +122,8 @@ void UringEngine::flush() {
     if (unsubmitted_ == 0) return;
     const int result = io_uring_submit(&ring_);
     TALLY_ASSERT(result != -EEXIST && result != -EBADFD);  // another thread than the first submit's
-    if (result > 0) unsubmitted_ -= std::min(unsubmitted_, static_cast<unsigned>(result));  // the rest: next time
+    if (result > 0)
+        unsubmitted_ -= std::min(unsubmitted_, static_cast<unsigned>(result));  // the rest: next time
 }
 
 void UringEngine::collect(std::vector<WriteDone>& out) {

@@ -35,7 +35,9 @@ std::function<void(std::string_view)>& hook() {
 
 }  // namespace
 
-void set_fault_hook(std::function<void(std::string_view)> value) { hook() = std::move(value); }
+void set_fault_hook(std::function<void(std::string_view)> value) {
+    hook() = std::move(value);
+}
 
 void fault_point(const char* name) noexcept {
     if (hook()) return hook()(name);

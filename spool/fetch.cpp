@@ -28,7 +28,8 @@ Payload Fetcher::load(Segment& segment, const RecordRef& record) {
     return nullptr;
 }
 
-bool Fetcher::take(Segment& segment, std::uint64_t bytes_max, std::uint64_t& bytes, std::vector<Fetched>& out) {
+bool Fetcher::take(Segment& segment, std::uint64_t bytes_max, std::uint64_t& bytes,
+                   std::vector<Fetched>& out) {
     Store::Place& place = store_.fetch_at[static_cast<std::size_t>(segment.lane)];
     Book& book = store_.books.of(segment.header.start, segment.lane);
     auto it = std::lower_bound(segment.index.begin(), segment.index.end(), place.offset,
@@ -46,7 +47,9 @@ bool Fetcher::take(Segment& segment, std::uint64_t bytes_max, std::uint64_t& byt
         if (!payload) continue;
         book.fetched.insert(record.seq);
         bytes += record.payload_bytes;
-        out.push_back({{StartId{segment.header.start}, segment.lane, Seq{record.seq}}, GroupNo{record.group}, std::move(payload)});
+        out.push_back({{StartId{segment.header.start}, segment.lane, Seq{record.seq}},
+                       GroupNo{record.group},
+                       std::move(payload)});
     }
     return true;
 }

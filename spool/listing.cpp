@@ -33,7 +33,8 @@ Status list_lane(const std::string& dir, Lane lane, const std::optional<Uuid>& s
         if (number && entry.regular) {
             auto found = read_found(lane, *number, path);
             if (!found && found.error().code == Code::not_found) continue;  // deleted meanwhile
-            if (found && (!spool || std::equal(spool->bytes.begin(), spool->bytes.end(), found->header.spool))) {
+            if (found &&
+                (!spool || std::equal(spool->bytes.begin(), spool->bytes.end(), found->header.spool))) {
                 out.chain[at].push_back(std::move(*found));
                 continue;
             }
@@ -73,7 +74,8 @@ std::optional<Uuid> read_spool_id(const std::string& dir) {
     const auto bytes = file_bytes(fd->get());
     if (!bytes || *bytes != id_prefix.size() + 37) return std::nullopt;
     std::string text(*bytes, ' ');
-    if (!pread_all(fd->get(), reinterpret_cast<std::uint8_t*>(text.data()), text.size(), 0)) return std::nullopt;
+    if (!pread_all(fd->get(), reinterpret_cast<std::uint8_t*>(text.data()), text.size(), 0))
+        return std::nullopt;
     if (!text.starts_with(id_prefix) || text.back() != '\n') return std::nullopt;
     return Uuid::parse(std::string_view(text).substr(id_prefix.size(), 36));
 }

@@ -42,14 +42,17 @@ Result<Uuid> settle_uuid(Store& store, Listing& listing) {
     }
     if (!uuid) uuid = store.seams.uuid();
     if (uuid != named) {
-        const bool fresh = !named && listing.chain[0].empty() && listing.chain[1].empty() && listing.chain[2].empty();
+        const bool fresh =
+            !named && listing.chain[0].empty() && listing.chain[1].empty() && listing.chain[2].empty();
         if (!fresh) log_warn("spool.id_restored", {{"spool", uuid->text()}});
-        TALLY_TRY(write_file_atomic(store.options.dir + "/spool.id", as_bytes("tallyman-spool 1\n" + uuid->text() + "\n")));
+        TALLY_TRY(write_file_atomic(store.options.dir + "/spool.id",
+                                    as_bytes("tallyman-spool 1\n" + uuid->text() + "\n")));
     }
     for (auto& chain : listing.chain) {
         std::erase_if(chain, [&](const FoundSegment& segment) {
             if (spool_is(segment.header, *uuid)) return false;
-            listing.bad.push_back({segment.lane, segment.number, segment.path, segment.header.segment_bytes, true});
+            listing.bad.push_back(
+                {segment.lane, segment.number, segment.path, segment.header.segment_bytes, true});
             return true;
         });
     }
@@ -70,7 +73,8 @@ void name_unreadable(Store& store, const BadFile& file, std::vector<EndedStart>&
     }
     for (const auto& [start, seqs] : lost) {
         for (const Interval& part : seqs.intervals()) {
-            store.damage.push_back({StartId{start}, file.lane, part.first, part.last, file.bytes, file.path, "segment header unreadable"});
+            store.damage.push_back({StartId{start}, file.lane, part.first, part.last, file.bytes, file.path,
+                                    "segment header unreadable"});
         }
         for (EndedStart& entry : starts) {
             if (entry.start != start) continue;
@@ -126,7 +130,8 @@ void fill_books(Store& store, const AckTable& acks) {
     }
     for (const Lane lane : lanes) store.books.of(raw(store.start), lane);
     for (const ParcelId& id : store.parked) {
-        if (store.starts_here(raw(id.start))) store.books.settle({raw(id.start), id.lane}, raw(id.seq), raw(id.seq));
+        if (store.starts_here(raw(id.start)))
+            store.books.settle({raw(id.start), id.lane}, raw(id.seq), raw(id.seq));
     }
 }
 
@@ -138,7 +143,8 @@ Status count_side_files(Store& store) {
             if (!entry.regular) continue;
             store.side_bytes += std::min(entry.bytes, entry.disk_bytes);
             if (folder[0] == 'q') ++store.quarantined;
-            if (const auto id = parse_parked_name(entry.name); id && folder[0] == 'p') store.parked.insert(*id);
+            if (const auto id = parse_parked_name(entry.name); id && folder[0] == 'p')
+                store.parked.insert(*id);
         }
     }
     return {};
@@ -158,8 +164,8 @@ void name_missing_front(Store& store) {
             if (last == 0) continue;
             const auto missing = book->settled.missing(1, last);
             for (const Interval& part : missing) {
-                store.damage.push_back({StartId{key.first}, key.second, part.first, part.last, 0, segment->path,
-                                        "segments before this one are gone"});
+                store.damage.push_back({StartId{key.first}, key.second, part.first, part.last, 0,
+                                        segment->path, "segments before this one are gone"});
                 store.books.settle(key, part.first, part.last);
             }
         }
@@ -189,15 +195,20 @@ void index_tails(Store& store, Judged& judged) {
 Status check_options(const Options& options) {
     if (options.dir.empty()) return fail(Code::invalid, "spool dir is empty");
     if (options.segment_bytes_min % block_bytes != 0 || options.segment_bytes_min < 4ULL * block_bytes) {
-        return fail(Code::invalid, "segment_bytes_min must be a multiple of 4 KiB, 16 KiB at least", options.segment_bytes_min);
+        return fail(Code::invalid, "segment_bytes_min must be a multiple of 4 KiB, 16 KiB at least",
+                    options.segment_bytes_min);
     }
-    if (options.segment_bytes_max % block_bytes != 0 || options.segment_bytes_max < options.segment_bytes_min) {
-        return fail(Code::invalid, "segment_bytes_max must be a multiple of 4 KiB, not below segment_bytes_min", options.segment_bytes_max);
+    if (options.segment_bytes_max % block_bytes != 0 ||
+        options.segment_bytes_max < options.segment_bytes_min) {
+        return fail(Code::invalid,
+                    "segment_bytes_max must be a multiple of 4 KiB, not below segment_bytes_min",
+                    options.segment_bytes_max);
     }
     if (options.budget_bytes < 4 * options.segment_bytes_min) {
         return fail(Code::invalid, "spool budget must hold 4 of the smallest segments", options.budget_bytes);
     }
-    if (options.groups_in_flight_max == 0) return fail(Code::invalid, "groups_in_flight_max must be 1 at least");
+    if (options.groups_in_flight_max == 0)
+        return fail(Code::invalid, "groups_in_flight_max must be 1 at least");
     return {};
 }
 
@@ -206,7 +217,7 @@ Result<Fd> lock_spool(const Options& options) {
     const std::string path = options.dir + "/lock";
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return fail_errno("open spool lock");
-    struct flock lock {};
+    struct flock lock{};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {

@@ -34,9 +34,13 @@ std::string hex16(std::uint64_t value) {
     return out;
 }
 
-std::string lane_dir(const std::string& dir, Lane lane) { return dir + "/" + lane_name(lane); }
+std::string lane_dir(const std::string& dir, Lane lane) {
+    return dir + "/" + lane_name(lane);
+}
 
-std::string segment_name(std::uint64_t number) { return hex16(number) + ".seg"; }
+std::string segment_name(std::uint64_t number) {
+    return hex16(number) + ".seg";
+}
 
 std::optional<std::uint64_t> parse_segment_name(std::string_view name) {
     if (name.size() != 20 || !name.ends_with(".seg")) return std::nullopt;
@@ -74,10 +78,11 @@ Result<std::vector<DirEntry>> list_dir(const std::string& dir) {
     while (const dirent* entry = ::readdir(handle.get())) {
         const std::string_view name = entry->d_name;
         if (name == "." || name == "..") continue;
-        struct stat st {};
+        struct stat st{};
         if (::fstatat(::dirfd(handle.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
         out.push_back({std::string(name), static_cast<std::uint64_t>(st.st_size),
-                       static_cast<std::uint64_t>(st.st_blocks) * 512, S_ISREG(st.st_mode), S_ISDIR(st.st_mode)});
+                       static_cast<std::uint64_t>(st.st_blocks) * 512, S_ISREG(st.st_mode),
+                       S_ISDIR(st.st_mode)});
         errno = 0;
     }
     if (errno != 0) return fail_errno("list folder");
@@ -88,7 +93,7 @@ Result<std::vector<DirEntry>> list_dir(const std::string& dir) {
 Result<Fd> open_regular(const std::string& path) {
     Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd) return fail_errno("open for reading");
-    struct stat st {};
+    struct stat st{};
     if (::fstat(fd.get(), &st) != 0) return fail_errno("fstat");
     if (!S_ISREG(st.st_mode)) return fail(Code::invalid, "not a regular file");
     return fd;
@@ -96,14 +101,14 @@ Result<Fd> open_regular(const std::string& path) {
 
 Status make_plain_dir(const std::string& path) {
     TALLY_TRY(make_dirs(path));
-    struct stat st {};
+    struct stat st{};
     if (::lstat(path.c_str(), &st) != 0) return fail_errno("lstat");
     if (!S_ISDIR(st.st_mode)) return fail(Code::denied, "a folder of the spool is a symbolic link");
     return {};
 }
 
 Result<std::uint64_t> file_bytes(int fd) {
-    struct stat st {};
+    struct stat st{};
     if (::fstat(fd, &st) != 0) return fail_errno("fstat");
     return static_cast<std::uint64_t>(st.st_size);
 }

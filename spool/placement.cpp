@@ -32,7 +32,8 @@ std::uint64_t Writer::new_bytes(const InFlightGroup& group) const {
             if (group.records[i].lane != static_cast<Lane>(lane)) continue;
             const std::uint64_t size = size_of(group, i);
             if (size > room) {
-                const std::uint64_t fresh = store_.next_segment_bytes(static_cast<Lane>(lane), size, opened++);
+                const std::uint64_t fresh =
+                    store_.next_segment_bytes(static_cast<Lane>(lane), size, opened++);
                 bytes += fresh;
                 room = fresh - store_.header_bytes(static_cast<Lane>(lane));
             }

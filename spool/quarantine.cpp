@@ -20,7 +20,9 @@ namespace {
 constexpr std::uint64_t copy_bytes_max = 32ULL << 20;
 constexpr std::uint64_t zero_search_bytes = 1ULL << 20;
 
-std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string base_name(const std::string& path) {
+    return path.substr(path.find_last_of('/') + 1);
+}
 
 }  // namespace
 
@@ -31,7 +33,8 @@ void Store::look_back(const Segment& segment) {
     auto it = lane.find(segment.number);
     if (it == lane.begin()) return;
     const Segment& older = *std::prev(it)->second;
-    if (older.header.start != segment.header.start || older.indexed) return;  // its records are in `seen` already
+    if (older.header.start != segment.header.start || older.indexed)
+        return;  // its records are in `seen` already
     const auto walked = walk_segment(older.path, older.header, false);
     if (!walked) return;
     Book& book = books.of(segment.header.start, segment.lane);
@@ -64,9 +67,10 @@ void Store::judge_damage(Segment& segment, const Walk& walk) {
     found = holes(segment);
     std::uint64_t bytes = walk.bad_bytes;
     for (const Interval& part : found) {
-        damage.push_back({StartId{segment.header.start}, segment.lane, part.first, part.last, bytes, segment.path,
-                          walk.bad_bytes == 0 ? "records missing" : "records unreadable"});
-        log_error("spool.damage", {{"file", segment.path}, {"first", part.first}, {"last", part.last}, {"bytes", bytes}});
+        damage.push_back({StartId{segment.header.start}, segment.lane, part.first, part.last, bytes,
+                          segment.path, walk.bad_bytes == 0 ? "records missing" : "records unreadable"});
+        log_error("spool.damage",
+                  {{"file", segment.path}, {"first", part.first}, {"last", part.last}, {"bytes", bytes}});
         bytes = 0;
         books.settle({segment.header.start, segment.lane}, part.first, part.last);
     }
@@ -90,16 +94,17 @@ bool Store::copy_behind(const Segment& segment, std::uint64_t seq) const {
 
 void Store::lose_record(Segment& segment, const RecordRef& record, std::string_view why) {
     books.settle({segment.header.start, segment.lane}, record.seq, record.seq);
-    damage.push_back({StartId{segment.header.start}, segment.lane, record.seq, record.seq, record.payload_bytes, segment.path,
-                      std::string(why)});
+    damage.push_back({StartId{segment.header.start}, segment.lane, record.seq, record.seq,
+                      record.payload_bytes, segment.path, std::string(why)});
     log_error("spool.damage", {{"file", segment.path}, {"seq", record.seq}, {"why", why}});
-    quarantine_range(segment, record.offset, sizeof(RecordHeader) + record.cursor_bytes + record.payload_bytes);
+    quarantine_range(segment, record.offset,
+                     sizeof(RecordHeader) + record.cursor_bytes + record.payload_bytes);
 }
 
 void Store::quarantine_range(const Segment& segment, std::uint64_t offset, std::uint64_t bytes) {
     bytes = std::min(bytes, copy_bytes_max);
-    const std::string path = options.dir + "/quarantine/" + lane_name(segment.lane) + "-" + segment_name(segment.number) +
-                             "." + hex16(offset) + ".bad";
+    const std::string path = options.dir + "/quarantine/" + lane_name(segment.lane) + "-" +
+                             segment_name(segment.number) + "." + hex16(offset) + ".bad";
     if (::access(path.c_str(), F_OK) == 0 || !space_for(bytes, Need::ordinary)) return;
     const auto fd = open_regular(segment.path);
     if (!fd) return;
@@ -130,13 +135,15 @@ std::uint64_t punch_trailing_zeros(const std::string& path, std::uint64_t bytes)
     end = round_up(end, block_bytes);
     if (end >= bytes) return bytes;
     constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    return ::fallocate(fd.get(), mode, static_cast<off_t>(end), static_cast<off_t>(bytes - end)) == 0 ? end : bytes;
+    return ::fallocate(fd.get(), mode, static_cast<off_t>(end), static_cast<off_t>(bytes - end)) == 0 ? end
+                                                                                                      : bytes;
 }
 
 }  // namespace
 
 Status Store::quarantine_file(const BadFile& file) {
-    const std::string target = options.dir + "/quarantine/" + lane_name(file.lane) + "-" + base_name(file.path);
+    const std::string target =
+        options.dir + "/quarantine/" + lane_name(file.lane) + "-" + base_name(file.path);
     for (std::uint32_t n = 0; n < 1000; ++n) {
         const std::string path = n == 0 ? target : target + "." + std::to_string(n);
         if (::renameat2(AT_FDCWD, file.path.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0) {

@@ -57,15 +57,18 @@ Bytes encode_record_head(RecordHeader header, std::uint32_t cursors, ByteView cu
 bool head_intact(ByteView at, RecordHeader& out) {
     if (at.size() < sizeof(RecordHeader)) return false;
     std::memcpy(&out, at.data(), sizeof out);
-    if (out.magic != record_magic || out.version != version || out.header_bytes != sizeof(RecordHeader)) return false;
-    if (out.payload_bytes == 0 || out.payload_bytes > payload_bytes_max || out.lane >= lane_count) return false;
+    if (out.magic != record_magic || out.version != version || out.header_bytes != sizeof(RecordHeader))
+        return false;
+    if (out.payload_bytes == 0 || out.payload_bytes > payload_bytes_max || out.lane >= lane_count)
+        return false;
     if (out.total == 0 || out.total > group_records_max || out.index >= out.total) return false;
     if (out.cursor_bytes > at.size() - sizeof(RecordHeader)) return false;
     return out.header_xxh3 == xxh3(at.subspan(16, sizeof(RecordHeader) - 16 + out.cursor_bytes));
 }
 
 bool head_fits(const RecordHeader& record, const SegmentHeader& segment, std::uint64_t offset) {
-    if (record.salt != segment.salt || record.start != segment.start || record.lane != segment.lane) return false;
+    if (record.salt != segment.salt || record.start != segment.start || record.lane != segment.lane)
+        return false;
     if (record.segment_number != segment.segment_number || record.offset != offset) return false;
     const std::uint64_t end = offset + sizeof(RecordHeader) + record.cursor_bytes + record.payload_bytes;
     return end <= segment.segment_bytes && record.group != 0 && record.seq != 0;

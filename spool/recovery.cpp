@@ -166,7 +166,8 @@ EndedStart Judge::judge_start(std::uint64_t start) {
     Seen seen;
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
         chains[lane] = chain_of(static_cast<Lane>(lane), start);
-        for (const FoundSegment* segment : chains[lane]) seen.durable = std::max(seen.durable, segment->header.committed_group);
+        for (const FoundSegment* segment : chains[lane])
+            seen.durable = std::max(seen.durable, segment->header.committed_group);
     }
     // The live lane first: its tail shows how far the others have to be read.
     const std::uint64_t known = chains[0].empty() ? 0 : chains[0].back()->header.committed_group;
@@ -238,7 +239,8 @@ Result<Judged> judge(const Listing& listing, const AckTable& acks, bool sync_fir
 }
 
 const EndedStart* find_start(const std::vector<EndedStart>& starts, std::uint64_t start) {
-    const auto it = std::find_if(starts.begin(), starts.end(), [&](const EndedStart& e) { return e.start == start; });
+    const auto it =
+        std::find_if(starts.begin(), starts.end(), [&](const EndedStart& e) { return e.start == start; });
     return it == starts.end() ? nullptr : &*it;
 }
 

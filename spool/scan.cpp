@@ -12,7 +12,8 @@ namespace {
 
 class Scan {
 public:
-    Scan(std::string dir, const std::function<bool(const ScannedRecord&)>& visit) : dir_(std::move(dir)), visit_(visit) {}
+    Scan(std::string dir, const std::function<bool(const ScannedRecord&)>& visit)
+        : dir_(std::move(dir)), visit_(visit) {}
 
     Result<ScanSummary> run();
 
@@ -94,7 +95,8 @@ void Scan::name_bad_files(const Listing& listing) {
     for (const BadFile& file : listing.bad) {
         const auto fd = open_regular(file.path);
         if (!fd || plausible_records(fd->get(), file.bytes).empty()) continue;
-        out_.damage.push_back({StartId{}, file.lane, 0, 0, file.bytes, file.path, "segment header unreadable"});
+        out_.damage.push_back(
+            {StartId{}, file.lane, 0, 0, file.bytes, file.path, "segment header unreadable"});
     }
 }
 

@@ -23,8 +23,10 @@ constexpr std::uint64_t zeros_per_write = 4;  // 4 MiB a write: a fifth less tim
 
 bool fixed_part_valid(const SegmentHeader& h, Lane lane, std::uint64_t number, std::uint64_t bytes) {
     if (h.magic != segment_magic || h.version != version) return false;
-    if (h.lane != static_cast<std::uint32_t>(lane) || h.segment_number != number || h.segment_bytes != bytes) return false;
-    if (h.header_bytes % block_bytes != 0 || h.header_bytes < block_bytes || h.header_bytes > bytes) return false;
+    if (h.lane != static_cast<std::uint32_t>(lane) || h.segment_number != number || h.segment_bytes != bytes)
+        return false;
+    if (h.header_bytes % block_bytes != 0 || h.header_bytes < block_bytes || h.header_bytes > bytes)
+        return false;
     const std::uint64_t tables = std::uint64_t{h.starts} * sizeof(EndedStart) + h.cursor_bytes;
     return h.header_bytes <= header_bytes_max && tables + sizeof h <= h.header_bytes && h.start != 0;
 }
@@ -49,7 +51,8 @@ Status fill(int fd, std::uint64_t segment_bytes) {
     while (at < segment_bytes) {
         iovec parts[zeros_per_write];
         int count = 0;
-        for (std::uint64_t left = segment_bytes - at; left > 0 && count < static_cast<int>(zeros_per_write); ++count) {
+        for (std::uint64_t left = segment_bytes - at; left > 0 && count < static_cast<int>(zeros_per_write);
+             ++count) {
             parts[count] = {zeros.get(), std::min(zeros_bytes, left)};
             left -= parts[count].iov_len;
         }
@@ -62,7 +65,8 @@ Status fill(int fd, std::uint64_t segment_bytes) {
     return {};
 }
 
-Status write_new(int fd, const std::string& path, std::uint64_t segment_bytes, ByteView header, bool in_recovery) {
+Status write_new(int fd, const std::string& path, std::uint64_t segment_bytes, ByteView header,
+                 bool in_recovery) {
     TALLY_TRY(fill(fd, segment_bytes));
     fault_point("segment-created");
     const AlignedBuffer buffer = make_zeroed_aligned(header.size());
@@ -86,7 +90,8 @@ std::uint64_t segment_header_bytes(std::size_t starts, const CursorTable* cursor
     return round_up(bytes, block_bytes);
 }
 
-Bytes encode_segment_header(SegmentHeader fixed, const std::vector<EndedStart>& starts, const CursorTable* cursors) {
+Bytes encode_segment_header(SegmentHeader fixed, const std::vector<EndedStart>& starts,
+                            const CursorTable* cursors) {
     Bytes table;
     ByteWriter rows(table);
     if (cursors != nullptr) {
@@ -117,10 +122,12 @@ Result<ReadHeader> read_segment_header(int fd, Lane lane, std::uint64_t number, 
     TALLY_TRY(pread_all(fd, raw_header.data(), block_bytes, 0));
     ReadHeader out;
     std::memcpy(&out.fixed, raw_header.data(), sizeof out.fixed);
-    if (!fixed_part_valid(out.fixed, lane, number, *bytes)) return fail(Code::corrupt, "segment header", number);
+    if (!fixed_part_valid(out.fixed, lane, number, *bytes))
+        return fail(Code::corrupt, "segment header", number);
     raw_header.resize(out.fixed.header_bytes);
     TALLY_TRY(pread_all(fd, raw_header.data() + block_bytes, raw_header.size() - block_bytes, block_bytes));
-    if (out.fixed.xxh3 != xxh3(ByteView(raw_header).subspan(24))) return fail(Code::corrupt, "segment header", number);
+    if (out.fixed.xxh3 != xxh3(ByteView(raw_header).subspan(24)))
+        return fail(Code::corrupt, "segment header", number);
 
     ByteReader in(ByteView(raw_header).subspan(sizeof out.fixed));
     for (std::uint32_t i = 0; i < out.fixed.starts; ++i) out.starts.push_back(in.get<EndedStart>());
@@ -129,7 +136,8 @@ Result<ReadHeader> read_segment_header(int fd, Lane lane, std::uint64_t number, 
     return out;
 }
 
-Result<Fd> create_segment_file(const std::string& path, std::uint64_t segment_bytes, ByteView header, bool in_recovery) {
+Result<Fd> create_segment_file(const std::string& path, std::uint64_t segment_bytes, ByteView header,
+                               bool in_recovery) {
     auto fd = open_new(path);
     if (!fd) return fd;
     if (auto written = write_new(fd->get(), path, segment_bytes, header, in_recovery); !written) {
@@ -141,7 +149,8 @@ Result<Fd> create_segment_file(const std::string& path, std::uint64_t segment_by
 
 Result<Payload> read_payload(int fd, const RecordRef& at) {
     auto bytes = std::make_shared<Bytes>(at.payload_bytes);
-    TALLY_TRY(pread_all(fd, bytes->data(), bytes->size(), at.offset + sizeof(RecordHeader) + at.cursor_bytes));
+    TALLY_TRY(
+        pread_all(fd, bytes->data(), bytes->size(), at.offset + sizeof(RecordHeader) + at.cursor_bytes));
     if (xxh3(ByteView(*bytes)) != at.payload_xxh3) return fail(Code::corrupt, "payload", at.seq);
     return Payload(std::move(bytes));
 }

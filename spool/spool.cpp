@@ -39,7 +39,9 @@ public:
     int completion_fd() const override { return writer_->event_fd(); }
     Status drain() override { return writer_->drain(); }
 
-    Result<std::vector<Fetched>> fetch(Lane lane, std::uint64_t bytes_max) override { return fetcher_.fetch(lane, bytes_max); }
+    Result<std::vector<Fetched>> fetch(Lane lane, std::uint64_t bytes_max) override {
+        return fetcher_.fetch(lane, bytes_max);
+    }
     std::vector<Kept> kept() const override;
 
     void ack_received(StartId start, Lane lane, const IntervalSet& seqs) override {
@@ -84,9 +86,13 @@ Status SpoolOnDisk::open() {
     writer_->adopt(*live);
     // A life that died at once left an empty segment; a hundred of them must not fill the disk.
     if (auto swept = sweeper_.sweep(); !swept) log_warn("spool.sweep_failed", {{"error", swept.error()}});
-    log_info("spool.open", {{"dir", store_.options.dir}, {"spool", store_.uuid.text()}, {"starts", store_.ended.size()},
-                            {"bytes", store_.bytes_on_disk()}, {"damage", store_.damage.size()},
-                            {"engine", writer_->engine_name()}, {"reason", writer_->engine_reason()}});
+    log_info("spool.open", {{"dir", store_.options.dir},
+                            {"spool", store_.uuid.text()},
+                            {"starts", store_.ended.size()},
+                            {"bytes", store_.bytes_on_disk()},
+                            {"damage", store_.damage.size()},
+                            {"engine", writer_->engine_name()},
+                            {"reason", writer_->engine_reason()}});
     return {};
 }
 
@@ -99,7 +105,8 @@ std::vector<Spool::Kept> SpoolOnDisk::kept() const {
         }
         for (const auto& [which, first] : oldest) {
             const Book* book = store_.books.find(which, lane);
-            if (book != nullptr && book->last >= first) out.push_back({StartId{which}, lane, first, book->last});
+            if (book != nullptr && book->last >= first)
+                out.push_back({StartId{which}, lane, first, book->last});
         }
     }
     return out;
@@ -109,7 +116,8 @@ Status SpoolOnDisk::park(const ParcelId& id, const Payload& payload, std::string
     const std::string path = store_.options.dir + "/parked/" + parked_name(id);
     const std::uint64_t bytes = payload->size() + reason.size();
     if (!store_.parked.contains(id)) {
-        if (!store_.space_for(bytes, Need::reserve)) return fail(Code::full, "no space to park a record", bytes);
+        if (!store_.space_for(bytes, Need::reserve))
+            return fail(Code::full, "no space to park a record", bytes);
         store_.side_bytes += bytes;
     }
     TALLY_TRY(write_file_atomic(path + ".txt", as_bytes(reason)));
@@ -119,7 +127,8 @@ Status SpoolOnDisk::park(const ParcelId& id, const Payload& payload, std::string
     IntervalSet one;
     one.insert(raw(id.seq));
     if (store_.books.received(key, one)) sweeper_.acks_changed();
-    if (store_.books.find(key.first, key.second) != nullptr) store_.books.settle(key, raw(id.seq), raw(id.seq));
+    if (store_.books.find(key.first, key.second) != nullptr)
+        store_.books.settle(key, raw(id.seq), raw(id.seq));
     return {};
 }
 
@@ -136,8 +145,9 @@ LaneStats SpoolOnDisk::lane_stats(Lane lane) const {
         std::uint64_t unacked = 0;
         for (const Interval& part : book->settled.missing(first, last)) unacked += part.last - part.first + 1;
         if (unacked == 0) continue;
-        const std::uint64_t bytes = segment->known ? segment->payload_bytes
-                                                   : segment->header.segment_bytes - segment->header.header_bytes;
+        const std::uint64_t bytes = segment->known
+                                        ? segment->payload_bytes
+                                        : segment->header.segment_bytes - segment->header.header_bytes;
         out.parcels += unacked;
         out.bytes += static_cast<std::uint64_t>(static_cast<double>(bytes) * static_cast<double>(unacked) /
                                                 static_cast<double>(last - first + 1));
@@ -168,6 +178,8 @@ Result<std::unique_ptr<Spool>> open_with(const Options& options, const Seams& se
     return std::unique_ptr<Spool>(std::move(spool));
 }
 
-Result<std::unique_ptr<Spool>> Spool::open(const Options& options) { return open_with(options, real_seams()); }
+Result<std::unique_ptr<Spool>> Spool::open(const Options& options) {
+    return open_with(options, real_seams());
+}
 
 }  // namespace tally::spool

@@ -18,7 +18,9 @@ constexpr std::uint64_t kept_back_bytes = 4ULL << 20;
 constexpr int open_attempts = 3;
 }  // namespace
 
-Seams real_seams() { return {nullptr, random_u64, wall_ns, Uuid::random, nullptr}; }
+Seams real_seams() {
+    return {nullptr, random_u64, wall_ns, Uuid::random, nullptr};
+}
 
 void PayloadCache::put(Lane lane, std::uint64_t seq, const Payload& payload) {
     if (payload->size() > bytes_max_) return;
@@ -31,7 +33,8 @@ void PayloadCache::put(Lane lane, std::uint64_t seq, const Payload& payload) {
         take(old_lane, old_seq);
     }
     // Entries already taken leave their place in the order behind.
-    while (!order_.empty() && !lanes_[static_cast<std::size_t>(order_.front().first)].contains(order_.front().second)) {
+    while (!order_.empty() &&
+           !lanes_[static_cast<std::size_t>(order_.front().first)].contains(order_.front().second)) {
         order_.pop_front();
     }
 }
@@ -52,10 +55,11 @@ Store::Store(const Options& options_in, const Seams& seams_in)
 }
 
 bool Store::space_for(std::uint64_t bytes, Need need) const {
-    const std::uint64_t back = need == Need::ordinary ? std::min(kept_back_bytes, options.budget_bytes / 8) : 0;
+    const std::uint64_t back =
+        need == Need::ordinary ? std::min(kept_back_bytes, options.budget_bytes / 8) : 0;
     if (bytes_on_disk() + bytes + back > options.budget_bytes) return false;
     if (need != Need::ordinary || options.reserve_free_bytes == 0) return true;
-    struct statvfs fs {};
+    struct statvfs fs{};
     if (::statvfs(options.dir.c_str(), &fs) != 0) return true;  // then the write itself will say
     const std::uint64_t free_bytes = std::uint64_t{fs.f_bavail} * fs.f_frsize;
     return free_bytes >= bytes && free_bytes - bytes >= options.reserve_free_bytes;
@@ -75,7 +79,8 @@ std::uint64_t Store::header_bytes(Lane lane) const {
 
 std::uint64_t Store::next_segment_bytes(Lane lane, std::uint64_t record, std::uint32_t nth) const {
     std::uint64_t bytes = growth_bytes[static_cast<std::size_t>(lane)];
-    for (; nth > 0 && bytes < options.segment_bytes_max; --nth) bytes = std::min(bytes * 2, options.segment_bytes_max);
+    for (; nth > 0 && bytes < options.segment_bytes_max; --nth)
+        bytes = std::min(bytes * 2, options.segment_bytes_max);
     return std::max(bytes, round_up(header_bytes(lane) + record, block_bytes));
 }
 
@@ -110,8 +115,9 @@ Result<Segment*> Store::open_segment(Lane lane, std::uint64_t record, std::uint6
         const Bytes header = encode_segment_header(h, starts, table);
         std::memcpy(&h, header.data(), sizeof h);
         const int refused = seams.refuse_segment ? seams.refuse_segment(lane) : 0;
-        Result<Fd> fd = refused != 0 ? Result<Fd>(fail_errno("create segment", refused))
-                                     : create_segment_file(segment->path, bytes, header, need == Need::opening);
+        Result<Fd> fd = refused != 0
+                            ? Result<Fd>(fail_errno("create segment", refused))
+                            : create_segment_file(segment->path, bytes, header, need == Need::opening);
         if (!fd) {
             last = fd.error();
             ++write_errors;
@@ -168,7 +174,8 @@ std::pair<std::uint64_t, std::uint64_t> Store::expected(const Segment& segment) 
 bool Store::all_settled_from(const Segment& segment) const {
     const Book* book = books.find(segment.header.start, segment.lane);
     if (book == nullptr || segment.appending || segment.runs_in_flight > 0) return false;
-    return segment.header.first_seq > book->last || book->settled.missing(segment.header.first_seq, book->last).empty();
+    return segment.header.first_seq > book->last ||
+           book->settled.missing(segment.header.first_seq, book->last).empty();
 }
 
 bool Store::committed(std::uint64_t which, std::uint64_t group) const {

@@ -14,14 +14,15 @@ namespace tally::spool {
 namespace {
 constexpr std::uint32_t walks_max = 16;
 constexpr std::uint32_t deletes_max = 64;  // unlinking 16 MiB takes a millisecond or two
-}
+}  // namespace
 
 bool Sweeper::covered(Segment& segment) {
     const bool keep = store_.options.keep_acked;
     if (!keep && store_.all_settled_from(segment)) return true;
     const auto [first, last] = store_.expected(segment);
     const Book* book = store_.books.find(segment.header.start, segment.lane);
-    if (first <= last && (keep || book == nullptr || !book->settled.missing(first, last).empty())) return false;
+    if (first <= last && (keep || book == nullptr || !book->settled.missing(first, last).empty()))
+        return false;
     if (!segment.known) {
         if (walks_left_ == 0) return false;
         --walks_left_;

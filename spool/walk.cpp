@@ -34,7 +34,8 @@ private:
         data_.resize(std::min(std::max(bytes, read_bytes), file_bytes_ - offset));
         if (pread_all(fd_, data_.data(), data_.size(), offset)) return;
         // One bad block must not hide its neighbours: take this block alone, or nothing.
-        data_.resize(std::min<std::uint64_t>(std::max<std::uint64_t>(bytes, block_bytes), file_bytes_ - offset));
+        data_.resize(
+            std::min<std::uint64_t>(std::max<std::uint64_t>(bytes, block_bytes), file_bytes_ - offset));
         if (!pread_all(fd_, data_.data(), data_.size(), offset)) data_.clear();
     }
 

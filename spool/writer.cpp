@@ -24,13 +24,15 @@ constexpr std::uint32_t rehome_failures_max = 10;
 constexpr std::uint64_t live_share_bytes = 128U << 10;  // what has_room() allows for the live lane's part
 
 // Copies the part of `from`, which lies at `at`, that falls into [begin, begin + bytes).
-void copy_overlap(std::uint8_t* out, std::uint64_t begin, std::uint64_t bytes, std::uint64_t at, ByteView from) {
+void copy_overlap(std::uint8_t* out, std::uint64_t begin, std::uint64_t bytes, std::uint64_t at,
+                  ByteView from) {
     const std::uint64_t first = std::max(begin, at);
     const std::uint64_t last = std::min(begin + bytes, at + from.size());
     if (first < last) std::memcpy(out + (first - begin), from.data() + (first - at), last - first);
 }
 
-void zero_overlap(std::uint8_t* out, std::uint64_t begin, std::uint64_t bytes, std::uint64_t at, std::uint64_t end) {
+void zero_overlap(std::uint8_t* out, std::uint64_t begin, std::uint64_t bytes, std::uint64_t at,
+                  std::uint64_t end) {
     const std::uint64_t first = std::max(begin, at);
     const std::uint64_t last = std::min(begin + bytes, end);
     if (first < last) std::memset(out + (first - begin), 0, last - first);
@@ -80,8 +82,10 @@ Status Writer::check(const Group& group) const {
     if (group.records.empty() || group.records.size() > group_records_max) {
         return fail(Code::invalid, "number of records in a group", group.records.size());
     }
-    if (raw(group.number) != group_next_) return fail(Code::invalid, "group number is not the planned one", raw(group.number));
-    if (group.records.front().lane != Lane::live) return fail(Code::invalid, "record 0 is not in the live lane");
+    if (raw(group.number) != group_next_)
+        return fail(Code::invalid, "group number is not the planned one", raw(group.number));
+    if (group.records.front().lane != Lane::live)
+        return fail(Code::invalid, "record 0 is not in the live lane");
     std::uint64_t next[lane_count];
     std::copy(std::begin(seq_next_), std::end(seq_next_), next);
     for (const NewRecord& record : group.records) {
@@ -89,12 +93,16 @@ Status Writer::check(const Group& group) const {
         if (raw(record.seq) != next[static_cast<std::size_t>(record.lane)]++) {
             return fail(Code::invalid, "sequence is not the planned one", raw(record.seq));
         }
-        if (!record.payload || record.payload->empty()) return fail(Code::invalid, "record without a payload");
-        if (record.payload->size() > payload_bytes_max) return fail(Code::too_big, "payload", record.payload->size());
+        if (!record.payload || record.payload->empty())
+            return fail(Code::invalid, "record without a payload");
+        if (record.payload->size() > payload_bytes_max)
+            return fail(Code::too_big, "payload", record.payload->size());
     }
     for (const CursorUpdate& cursor : group.cursors) {
-        if (cursor.key.empty() || cursor.key.size() > cursor_key_bytes_max) return fail(Code::too_big, "cursor key");
-        if (cursor.value.size() > cursor_value_bytes_max) return fail(Code::too_big, "cursor value", cursor.value.size());
+        if (cursor.key.empty() || cursor.key.size() > cursor_key_bytes_max)
+            return fail(Code::too_big, "cursor key");
+        if (cursor.value.size() > cursor_value_bytes_max)
+            return fail(Code::too_big, "cursor value", cursor.value.size());
     }
     return {};
 }
@@ -106,7 +114,8 @@ Result<Append> Writer::append(const Group& group) {
     auto fresh = std::make_unique<InFlightGroup>();
     fresh->number = group_next_;
     for (const NewRecord& record : group.records) {
-        fresh->records.push_back({record.lane, raw(record.seq), record.payload, xxh3(ByteView(*record.payload)), {}, nullptr, 0});
+        fresh->records.push_back(
+            {record.lane, raw(record.seq), record.payload, xxh3(ByteView(*record.payload)), {}, nullptr, 0});
     }
     ByteWriter cursors(fresh->cursor_bytes);
     for (const CursorUpdate& cursor : group.cursors) put_cursor(cursors, cursor.key, cursor.value);
@@ -191,7 +200,8 @@ void Writer::completed(std::uint32_t slot, std::int32_t result) {
         return finish_slot(slot);
     }
     // Short: what is not a whole block is written once more.
-    const std::uint32_t progress = result > 0 ? static_cast<std::uint32_t>(result) / block_bytes * block_bytes : 0;
+    const std::uint32_t progress =
+        result > 0 ? static_cast<std::uint32_t>(result) / block_bytes * block_bytes : 0;
     if ((result < 0 && !passing) || (progress == 0 && ++s.retries > retries_max)) {
         finish_slot(slot);
         return mark_suspect(run->segment, result < 0 ? -result : EIO);
@@ -260,7 +270,8 @@ void Writer::commit(InFlightGroup& group) {
         if (segment.indexed) {
             segment.index.push_back({record.seq, group.number, record.offset,
                                      static_cast<std::uint32_t>(record.head.size() - sizeof(RecordHeader)),
-                                     static_cast<std::uint32_t>(record.payload->size()), record.payload_xxh3});
+                                     static_cast<std::uint32_t>(record.payload->size()),
+                                     record.payload_xxh3});
         }
         Book& book = store_.books.of(raw(store_.start), record.lane);
         book.last = std::max(book.last, record.seq);

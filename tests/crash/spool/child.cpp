@@ -25,8 +25,8 @@ void acknowledge(Spool& s, std::mt19937_64& rng) {
         if (!got) ::_exit(4);
         for (const Fetched& one : *got) {
             if (rng() % 10 == 0) continue;
-            tell("A " + std::to_string(raw(one.id.start)) + " " + std::to_string(static_cast<int>(lane)) + " " +
-                 std::to_string(raw(one.id.seq)) + "\n");
+            tell("A " + std::to_string(raw(one.id.start)) + " " + std::to_string(static_cast<int>(lane)) +
+                 " " + std::to_string(raw(one.id.seq)) + "\n");
             s.ack_received(one.id.start, lane, range(raw(one.id.seq), raw(one.id.seq)));
         }
     }

@@ -55,7 +55,8 @@ Told run_child(const std::string& dir, const std::string& point, unsigned kill_a
     }
     std::string text;
     char buffer[65536];
-    for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(n));
+    for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(n));
     ::close(ends[0]);
     Told told;
     REQUIRE(::waitpid(pid, &told.status, 0) == pid);
@@ -114,7 +115,8 @@ private:
             const std::size_t counts[] = {shape.live.size(), shape.bulk.size(), shape.file.size()};
             for (std::size_t lane = 0; lane < lane_count; ++lane) {
                 for (std::size_t i = 0; i < counts[lane]; ++i) {
-                    group.records.push_back({StartId{model_.lives.back().start}, static_cast<Lane>(lane), Seq{next[lane]++}});
+                    group.records.push_back(
+                        {StartId{model_.lives.back().start}, static_cast<Lane>(lane), Seq{next[lane]++}});
                 }
             }
             model_.lives.back().groups.push_back(std::move(group));
@@ -147,43 +149,42 @@ public:
 }  // namespace
 
 TEST_SUITE("spool crash") {
+    TEST_CASE("killed at every fault point, then again inside recovery") {
+        const char* recovery[] = {"", "recovery-judged", "segment-created", "recovery-header-written",
+                                  "dir-synced"};
+        for (const char* point : fault_points) {
+            CAPTURE(point);
+            DiskDir dir;
+            Oracle oracle(dir.path + "/s");
+            std::size_t second = 0;
+            for (const char* count : {":1", ":2", ":7", ":40"}) {
+                const bool once = std::string_view(point).starts_with("recovery-");
+                CAPTURE(count);
+                oracle.child_ended(run_child(dir.path + "/s", std::string(point) + (once ? ":1" : count), 0));
+                const std::string again = recovery[second++ % std::size(recovery)];
+                if (!again.empty()) {
+                    const Told died = run_child(dir.path + "/s", again + ":1", 0);
+                    CHECK(died.start == 0);
+                    REQUIRE(WIFSIGNALED(died.status));
+                }
+                oracle.check();
+            }
+        }
+    }
 
-TEST_CASE("killed at every fault point, then again inside recovery") {
-    const char* recovery[] = {"", "recovery-judged", "segment-created", "recovery-header-written", "dir-synced"};
-    for (const char* point : fault_points) {
-        CAPTURE(point);
+    TEST_CASE("killed at random, forty lives on one spool") {
         DiskDir dir;
         Oracle oracle(dir.path + "/s");
-        std::size_t second = 0;
-        for (const char* count : {":1", ":2", ":7", ":40"}) {
-            const bool once = std::string_view(point).starts_with("recovery-");
-            CAPTURE(count);
-            oracle.child_ended(run_child(dir.path + "/s", std::string(point) + (once ? ":1" : count), 0));
-            const std::string again = recovery[second++ % std::size(recovery)];
-            if (!again.empty()) {
-                const Told died = run_child(dir.path + "/s", again + ":1", 0);
-                CHECK(died.start == 0);
+        std::mt19937_64 rng(99);
+        for (int life = 0; life < 40; ++life) {
+            CAPTURE(life);
+            oracle.child_ended(run_child(dir.path + "/s", "", 3000 + static_cast<unsigned>(rng() % 60000)));
+            if (life % 3 != 0) oracle.check();
+            if (life % 3 == 0) {
+                const Told died = run_child(dir.path + "/s", "recovery-judged:1", 0);
                 REQUIRE(WIFSIGNALED(died.status));
+                oracle.check();
             }
-            oracle.check();
         }
     }
-}
-
-TEST_CASE("killed at random, forty lives on one spool") {
-    DiskDir dir;
-    Oracle oracle(dir.path + "/s");
-    std::mt19937_64 rng(99);
-    for (int life = 0; life < 40; ++life) {
-        CAPTURE(life);
-        oracle.child_ended(run_child(dir.path + "/s", "", 3000 + static_cast<unsigned>(rng() % 60000)));
-        if (life % 3 != 0) oracle.check();
-        if (life % 3 == 0) {
-            const Told died = run_child(dir.path + "/s", "recovery-judged:1", 0);
-            REQUIRE(WIFSIGNALED(died.status));
-            oracle.check();
-        }
-    }
-}
-
 }

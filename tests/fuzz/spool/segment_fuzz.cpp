@@ -81,7 +81,8 @@ Bytes make_segment(const std::uint8_t* data, std::size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     static const std::string dir = [] {
         log_setup(LogLevel::error, false);
-        std::string text = std::string(std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp") + "/tally-fuzz-XXXXXX";
+        std::string text = std::string(std::filesystem::is_directory("/dev/shm") ? "/dev/shm" : "/tmp") +
+                           "/tally-fuzz-XXXXXX";
         TALLY_ASSERT(::mkdtemp(text.data()) != nullptr);
         static const std::string kept = text;
         std::atexit([] { std::filesystem::remove_all(kept); });

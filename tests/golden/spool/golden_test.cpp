@@ -16,7 +16,9 @@ std::string hexdump(const Bytes& bytes) {
     bool skipping = false;
     for (std::size_t at = 0; at < bytes.size(); at += 16) {
         const std::size_t n = std::min<std::size_t>(16, bytes.size() - at);
-        const bool zero = std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(at + n), [](auto b) { return b == 0; });
+        const bool zero =
+            std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                        bytes.begin() + static_cast<std::ptrdiff_t>(at + n), [](auto b) { return b == 0; });
         if (zero) {
             if (!skipping) out += "*\n";
             skipping = true;
@@ -52,7 +54,8 @@ TEST_CASE("segment headers, records and the ack file have the bytes they had") {
     Options options = small_options(dir.path());
     {
         auto s = must_open(options, fixed());
-        append_one(*s, {.live = {16}, .bulk = {20, 5000}, .cursors = {{text_bytes("key"), text_bytes("value")}}});
+        append_one(*s,
+                   {.live = {16}, .bulk = {20, 5000}, .cursors = {{text_bytes("key"), text_bytes("value")}}});
         REQUIRE(s->drain().has_value());
         append_one(*s, {.live = {16}, .cursors = {{text_bytes("other"), text_bytes("v2")}}});
         REQUIRE(s->drain().has_value());

@@ -33,7 +33,8 @@ public:
     void begin_life(const Spool& s) { lives.push_back({raw(s.start()), cursors_at(), {}}); }
     void appended(const Group& group) {
         ModelGroup out;
-        for (const NewRecord& r : group.records) out.records.push_back({StartId{lives.back().start}, r.lane, r.seq});
+        for (const NewRecord& r : group.records)
+            out.records.push_back({StartId{lives.back().start}, r.lane, r.seq});
         out.cursors = group.cursors;
         lives.back().groups.push_back(std::move(out));
     }
@@ -45,7 +46,10 @@ public:
         table = lives.back().cursors_before;
         for (std::size_t i = 0; i < lives.back().groups.size() && i < groups; ++i) {
             for (const CursorUpdate& c : lives.back().groups[i].cursors) {
-                if (c.value.empty()) table.erase(c.key); else table[c.key] = c.value;
+                if (c.value.empty())
+                    table.erase(c.key);
+                else
+                    table[c.key] = c.value;
             }
         }
         return table;
@@ -76,7 +80,8 @@ public:
         CHECK(groups >= durable);
         REQUIRE(groups <= lives.back().groups.size());
         for (const Damage& d : s.damage()) {
-            MESSAGE(d.file << " " << d.what << " start " << raw(d.start) << " lane " << static_cast<int>(d.lane) << " " << d.seq_first << ".." << d.seq_last);
+            MESSAGE(d.file << " " << d.what << " start " << raw(d.start) << " lane "
+                           << static_cast<int>(d.lane) << " " << d.seq_first << ".." << d.seq_last);
         }
         CHECK(s.damage().empty());
         CHECK((s.cursors() == cursors_at(groups)));
@@ -119,7 +124,8 @@ inline Shape random_shape(std::mt19937_64& rng, std::uint64_t group) {
     if (rng() % 4 == 0) shape.file = sizes(1, 9000);
     shape.cursors.push_back({text_bytes("group"), text_bytes(std::to_string(group))});
     if (rng() % 2 == 0) {
-        shape.cursors.push_back({text_bytes("k" + std::to_string(rng() % 6)), rng() % 4 == 0 ? Bytes{} : text_bytes(std::to_string(rng()))});
+        shape.cursors.push_back({text_bytes("k" + std::to_string(rng() % 6)),
+                                 rng() % 4 == 0 ? Bytes{} : text_bytes(std::to_string(rng()))});
     }
     return shape;
 }

@@ -30,7 +30,8 @@ public:
 private:
     void reopen() {
         std::vector<Fault> faults;
-        for (int i = 0; i < 3; ++i) faults.push_back({.at = 1 + rng_() % 60, .error = rng_() % 2 == 0 ? EIO : 0, .short_by = 4096});
+        for (int i = 0; i < 3; ++i)
+            faults.push_back({.at = 1 + rng_() % 60, .error = rng_() % 2 == 0 ? EIO : 0, .short_by = 4096});
         spool_ = must_open(options_, faulty(faults, seeded_seams(rng_)));
         model_.begin_life(*spool_);
         handed_.clear();
@@ -38,13 +39,27 @@ private:
     }
     void step() {
         switch (rng_() % 12) {
-            case 0: case 1: case 2: case 3: return append();
-            case 4: case 5: REQUIRE(spool_->poll(monotonic_ns()).has_value()); return;
-            case 6: case 7: return fetch();
-            case 8: return ack();
-            case 9: return sweep();
-            case 10: drain(); return;
-            default: if (rng_() % 6 == 0) restart();
+            case 0:
+            case 1:
+            case 2:
+            case 3:
+                return append();
+            case 4:
+            case 5:
+                REQUIRE(spool_->poll(monotonic_ns()).has_value());
+                return;
+            case 6:
+            case 7:
+                return fetch();
+            case 8:
+                return ack();
+            case 9:
+                return sweep();
+            case 10:
+                drain();
+                return;
+            default:
+                if (rng_() % 6 == 0) restart();
         }
     }
     void append() {
@@ -124,12 +139,10 @@ private:
 }  // namespace
 
 TEST_SUITE("spool model") {
-
-TEST_CASE("random operations agree with the model") {
-    for (const std::uint64_t seed : seeds(60)) {
-        CAPTURE(seed);
-        Lockstep(seed).run(300);
+    TEST_CASE("random operations agree with the model") {
+        for (const std::uint64_t seed : seeds(60)) {
+            CAPTURE(seed);
+            Lockstep(seed).run(300);
+        }
     }
-}
-
 }

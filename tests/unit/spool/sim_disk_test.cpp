@@ -26,7 +26,8 @@ struct HeldState {
 
 class HoldingEngine final : public WriteEngine {
 public:
-    HoldingEngine(std::unique_ptr<WriteEngine> inner, HeldState& state) : inner_(std::move(inner)), state_(state) {}
+    HoldingEngine(std::unique_ptr<WriteEngine> inner, HeldState& state)
+        : inner_(std::move(inner)), state_(state) {}
     const char* name() const override { return inner_->name(); }
     void submit(const WriteOp& op) override {
         char path[512] = {};
@@ -91,7 +92,10 @@ private:
     }
     void step() {
         switch (rng_() % 10) {
-            case 0: case 1: case 2: case 3: {
+            case 0:
+            case 1:
+            case 2:
+            case 3: {
                 const Group group = make_group(*spool_, random_shape(rng_, raw(spool_->plan().group)));
                 appending_ = &group;
                 const auto done = spool_->append(group);
@@ -100,7 +104,10 @@ private:
                 if (*done == Append::ok) model_.appended(group);
                 break;
             }
-            case 4: case 5: REQUIRE(spool_->poll(monotonic_ns()).has_value()); break;
+            case 4:
+            case 5:
+                REQUIRE(spool_->poll(monotonic_ns()).has_value());
+                break;
             case 6: {
                 const auto got = spool_->fetch(static_cast<Lane>(rng_() % 3), 30000);
                 REQUIRE(got.has_value());
@@ -116,8 +123,11 @@ private:
                 model_.swept();
                 note_synced();
                 break;
-            case 8: crash_check(); break;
-            default: if (rng_() % 4 == 0) crash_and_go_on();
+            case 8:
+                crash_check();
+                break;
+            default:
+                if (rng_() % 4 == 0) crash_and_go_on();
         }
     }
     // Inside an operation: a segment being made, acks being saved, files being deleted.
@@ -161,7 +171,8 @@ private:
     void snapshot(const std::string& to) {
         fs::remove_all(to);
         fs::copy(options_.dir, to, fs::copy_options::recursive);
-        for (const HeldWrite& write : held_.pending) apply_part(write, to + write.path.substr(options_.dir.size()));
+        for (const HeldWrite& write : held_.pending)
+            apply_part(write, to + write.path.substr(options_.dir.size()));
         for (const char* lane : {"live", "bulk", "file"}) {
             for (const auto& file : files_in(options_.dir + "/" + lane)) {
                 if (!synced_.contains(file)) lose_part(to + file.substr(options_.dir.size()));
@@ -179,18 +190,28 @@ private:
         Bytes file = slurp(path);
         for (std::uint32_t at = 0; at < write.op.bytes; at += 4096) {
             const std::uint64_t kind = rng_() % 3;
-            std::uint32_t bytes = kind == 0 ? 0 : kind == 1 ? 4096 : static_cast<std::uint32_t>(rng_() % 8) * 512;
-            std::copy_n(write.op.data + at, bytes, file.begin() + static_cast<std::ptrdiff_t>(write.op.offset + at));
+            std::uint32_t bytes = kind == 0   ? 0
+                                  : kind == 1 ? 4096
+                                              : static_cast<std::uint32_t>(rng_() % 8) * 512;
+            std::copy_n(write.op.data + at, bytes,
+                        file.begin() + static_cast<std::ptrdiff_t>(write.op.offset + at));
         }
         spit(path, file);
     }
     void lose_part(const std::string& path) {
         Bytes file = slurp(path);
         switch (rng_() % 4) {
-            case 0: fs::remove(path); return;
-            case 1: file.resize(rng_() % (file.size() + 1)); break;
-            case 2: std::fill_n(file.begin(), rng_() % file.size(), std::uint8_t{0}); break;
-            default: return;
+            case 0:
+                fs::remove(path);
+                return;
+            case 1:
+                file.resize(rng_() % (file.size() + 1));
+                break;
+            case 2:
+                std::fill_n(file.begin(), rng_() % file.size(), std::uint8_t{0});
+                break;
+            default:
+                return;
         }
         spit(path, file);
     }
@@ -235,12 +256,10 @@ private:
 }  // namespace
 
 TEST_SUITE("spool simulated disk") {
-
-TEST_CASE("power loss at any moment: durable groups stay, others vanish whole") {
-    for (const std::uint64_t seed : seeds(12)) {
-        CAPTURE(seed);
-        Simulation(seed).run(250);
+    TEST_CASE("power loss at any moment: durable groups stay, others vanish whole") {
+        for (const std::uint64_t seed : seeds(12)) {
+            CAPTURE(seed);
+            Simulation(seed).run(250);
+        }
     }
-}
-
 }

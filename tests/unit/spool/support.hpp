@@ -66,7 +66,8 @@ inline Bytes payload_bytes_of(std::uint64_t start, Lane lane, std::uint64_t seq,
     std::mt19937_64 rng(start * 31 + seq * 7 + static_cast<std::uint64_t>(lane));
     for (std::size_t i = 0; i < bytes; i += 8) {
         const std::uint64_t v = rng();
-        std::copy_n(reinterpret_cast<const std::uint8_t*>(&v), std::min<std::size_t>(8, bytes - i), out.begin() + static_cast<std::ptrdiff_t>(i));
+        std::copy_n(reinterpret_cast<const std::uint8_t*>(&v), std::min<std::size_t>(8, bytes - i),
+                    out.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return out;
 }
@@ -74,7 +75,9 @@ inline bool payload_right(const ParcelId& id, const Payload& payload) {
     return *payload == payload_bytes_of(raw(id.start), id.lane, raw(id.seq), payload->size());
 }
 
-inline Bytes text_bytes(std::string_view s) { return Bytes(s.begin(), s.end()); }
+inline Bytes text_bytes(std::string_view s) {
+    return Bytes(s.begin(), s.end());
+}
 
 struct Shape {
     std::vector<std::size_t> live{100};
@@ -94,7 +97,9 @@ inline Group make_group(const Spool& spool, const Shape& shape) {
         std::uint64_t seq = raw(plan.next[lane]);
         for (const std::size_t bytes : *lists[lane]) {
             const Lane which = static_cast<Lane>(lane);
-            group.records.push_back({which, Seq{seq}, std::make_shared<const Bytes>(payload_bytes_of(raw(spool.start()), which, seq, bytes))});
+            group.records.push_back(
+                {which, Seq{seq},
+                 std::make_shared<const Bytes>(payload_bytes_of(raw(spool.start()), which, seq, bytes))});
             ++seq;
         }
     }
@@ -167,7 +172,8 @@ struct Fault {
 };
 class FaultEngine final : public WriteEngine {
 public:
-    FaultEngine(std::unique_ptr<WriteEngine> inner, std::vector<Fault> faults) : inner_(std::move(inner)), faults_(std::move(faults)) {}
+    FaultEngine(std::unique_ptr<WriteEngine> inner, std::vector<Fault> faults)
+        : inner_(std::move(inner)), faults_(std::move(faults)) {}
     const char* name() const override { return inner_->name(); }
     void submit(const WriteOp& op) override {
         ++writes_;
@@ -205,7 +211,9 @@ inline Seams seeded_seams(std::mt19937_64& rng) {
     return seams;
 }
 inline Seams faulty(std::vector<Fault> faults, Seams seams = real_seams()) {
-    seams.wrap_engine = [faults](std::unique_ptr<WriteEngine> inner) { return std::make_unique<FaultEngine>(std::move(inner), faults); };
+    seams.wrap_engine = [faults](std::unique_ptr<WriteEngine> inner) {
+        return std::make_unique<FaultEngine>(std::move(inner), faults);
+    };
     return seams;
 }
 
