@@ -12,28 +12,26 @@ void Drafts::start(const parcel::StartSection& section) {
     scratch_.clear();
     parcel::write_start(section, scratch_);
     live_.add(SectionKind::start, scratch_, false);
-    ++live_sections_;
 }
 
 OriginDraft& Drafts::origin(const parcel::Origin& origin) {
     return origins_.try_emplace({origin.producer, origin.attempt}, origin).first->second;
 }
 
-bool Drafts::full(const parcel::ParcelBuilder& builder, std::size_t sections) const {
-    return builder.bytes() >= options_.parcel_bytes_target || sections >= sections_per_parcel;
+bool Drafts::full(const parcel::ParcelBuilder& builder) const {
+    return builder.bytes() >= options_.parcel_bytes_target || builder.sections() >= sections_per_parcel;
 }
 
 void Drafts::check_live(OriginDraft& draft) {
     if (draft.live_bytes() < options_.parcel_bytes_target && !draft.live_tables_full()) return;
     draft.write_live(live_, scratch_);
-    live_sections_ += 6;
-    if (full(live_, live_sections_)) close_live();
+    if (full(live_)) close_live();
 }
 
 void Drafts::check_scalars(OriginDraft& draft) {
     if (draft.scalar_bytes() < options_.parcel_bytes_target && !draft.scalar_tables_full()) return;
     bulk_points_ += draft.write_scalars(bulk_, scratch_);
-    if (full(bulk_, ++bulk_sections_)) close_bulk();
+    if (full(bulk_)) close_bulk();
     check_live(draft);
 }
 
@@ -49,7 +47,7 @@ void Drafts::add_frames(FrameDraft& draft) {
     }
     bulk_.add(SectionKind::frames, scratch_, compress);
     bulk_points_ += points;
-    if (full(bulk_, ++bulk_sections_)) close_bulk();
+    if (full(bulk_)) close_bulk();
 }
 
 void Drafts::close(Lane lane, parcel::ParcelBuilder& builder, std::uint64_t points) {
@@ -61,13 +59,11 @@ void Drafts::close(Lane lane, parcel::ParcelBuilder& builder, std::uint64_t poin
 void Drafts::close_live() {
     if (live_.empty()) return;
     close(Lane::live, live_, 0);
-    live_sections_ = 0;
 }
 
 void Drafts::close_bulk() {
     if (bulk_.empty()) return;
     close(Lane::bulk, bulk_, bulk_points_);
-    bulk_sections_ = 0;
     bulk_points_ = 0;
 }
 
@@ -81,10 +77,9 @@ bool Drafts::has_live() const {
 std::vector<DraftParcel> Drafts::take(std::int64_t now_wall_ns) {
     for (auto& [id, draft] : origins_) {
         bulk_points_ += draft.write_scalars(bulk_, scratch_);
-        if (full(bulk_, ++bulk_sections_)) close_bulk();
+        if (full(bulk_)) close_bulk();
         draft.write_live(live_, scratch_);
-        live_sections_ += 6;
-        if (full(live_, live_sections_)) close_live();
+            if (full(live_)) close_live();
     }
     close_live();
     close_bulk();

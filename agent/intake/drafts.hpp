@@ -43,15 +43,13 @@ private:
     void close_live();
     void close_bulk();
     void close(Lane lane, parcel::ParcelBuilder& builder, std::uint64_t points);
-    bool full(const parcel::ParcelBuilder& builder, std::size_t sections) const;
+    bool full(const parcel::ParcelBuilder& builder) const;
 
     const Options& options_;
     std::map<std::pair<Uuid, std::uint32_t>, OriginDraft> origins_;
     parcel::ParcelBuilder live_;
     parcel::ParcelBuilder bulk_;
     parcel::ParcelBuilder alone_;
-    std::size_t live_sections_ = 0;
-    std::size_t bulk_sections_ = 0;
     std::uint64_t bulk_points_ = 0;
     std::vector<DraftParcel> parcels_;
     std::size_t closed_bytes_ = 0;

@@ -180,7 +180,7 @@ private:
     void write_record(Producer& producer, parcel::ProducerRecord record);
     std::vector<parcel::RingTotals> totals(const Producer& producer) const;
     void forget(Producer& producer);
-    void remember_ended(Producer& producer);
+    void forget_ended();
 
     const Options options_;
     Drafts drafts_;

@@ -105,19 +105,19 @@ void Intake::close_producer(Producer& producer, ProducerEnd end, std::int64_t no
         if (ring->cursor.end == RingEnd::open) ring->cursor.end = end == ProducerEnd::died ? RingEnd::died : RingEnd::lost;
         touch(*ring);
     }
-    remember_ended(producer);
+    ended_.push_back(producer.id);
 }
 
+// At the cut, when what they last said is in the batch: finished producers, and the oldest of those that ended otherwise.
 // Cursors of producers that may come back are kept, but not for ever.
-void Intake::remember_ended(Producer& producer) {
-    ended_.push_back(producer.id);
-    if (ended_.size() <= ended_producers_max) return;
-    const Uuid oldest = ended_.front();
-    ended_.pop_front();
-    if (const auto it = producers_.find(oldest); it != producers_.end()) {
-        for (Ring* ring : it->second->rings)
-            if (ring->dirty) drafts_.add_frames(ring->frames);
-        forget(*it->second);
+void Intake::forget_ended() {
+    for (const Uuid& id : std::exchange(forget_, {}))
+        if (const auto it = producers_.find(id); it != producers_.end() && it->second->end == ProducerEnd::finished)
+            forget(*it->second);
+    while (ended_.size() > ended_producers_max) {
+        const Uuid oldest = ended_.front();
+        ended_.pop_front();
+        if (const auto it = producers_.find(oldest); it != producers_.end()) forget(*it->second);
     }
 }
 
@@ -132,7 +132,7 @@ void Intake::forget(Producer& producer) {
         }
     }
     for (Ring* ring : producer.rings) {
-        if (ring->dirty) std::erase(dirty_, ring);
+        TALLY_ASSERT(!ring->dirty && ring->frames.empty());
         removals_.push_back(ring->uuid);
         by_uuid_.erase(ring->uuid);
         rings_.erase(ring->handle);

@@ -23,6 +23,14 @@ struct CompressContext {
     CompressContext& operator=(const CompressContext&) = delete;
 };
 
+struct DecompressContext {
+    ZSTD_DCtx* context = ZSTD_createDCtx();
+    DecompressContext() { TALLY_ASSERT(context != nullptr); }
+    ~DecompressContext() { ZSTD_freeDCtx(context); }
+    DecompressContext(const DecompressContext&) = delete;
+    DecompressContext& operator=(const DecompressContext&) = delete;
+};
+
 // Appends one zstd frame of `body`, or nothing when it would not be smaller.
 std::size_t compress_into(ByteView body, Bytes& out) {
     thread_local CompressContext zstd;
@@ -37,9 +45,11 @@ std::size_t compress_into(ByteView body, Bytes& out) {
 
 Status check_entry(const SectionEntry& e, std::uint64_t& free_from, std::uint64_t total) {
     const std::uint64_t end = std::uint64_t{e.offset} + e.bytes;
-    if (e.offset % 8 != 0 || e.offset < free_from || end > total) return fail(Code::corrupt, "place of a section", e.offset);
+    if (e.offset % 8 != 0 || e.offset < free_from || end > total)
+        return fail(Code::corrupt, "place of a section", e.offset);
     if (e.raw_bytes > section_raw_bytes_max) return fail(Code::too_big, "raw size of a section", e.raw_bytes);
-    if ((e.flags & section_zstd) == 0 && e.raw_bytes != e.bytes) return fail(Code::corrupt, "size of a section", e.bytes);
+    if ((e.flags & section_zstd) == 0 && e.raw_bytes != e.bytes)
+        return fail(Code::corrupt, "size of a section", e.bytes);
     free_from = end;
     return {};
 }
@@ -162,15 +172,17 @@ Result<ParcelView> ParcelView::open(ByteView bytes) {
 Result<ByteView> ParcelView::body(std::size_t i, Bytes& scratch) const {
     TALLY_ASSERT(i < peeked_.sections.size());
     const SectionEntry& e = peeked_.sections[i];
-    if ((e.flags & ~(section_optional | section_zstd)) != 0) return fail(Code::unsupported, "flags of a section", e.flags);
+    if ((e.flags & ~(section_optional | section_zstd)) != 0)
+        return fail(Code::unsupported, "flags of a section", e.flags);
     const ByteView stored = bytes_.subspan(e.offset, e.bytes);
     if (xxh3(stored) != e.xxh3) return fail(Code::corrupt, "checksum of a section", i);
     if ((e.flags & section_zstd) == 0) return stored;
     if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != e.raw_bytes ||
         ZSTD_findFrameCompressedSize(stored.data(), stored.size()) != stored.size())
         return fail(Code::corrupt, "raw size of a section", i);
+    thread_local DecompressContext zstd;
     scratch.resize(e.raw_bytes);
-    const std::size_t n = ZSTD_decompress(scratch.data(), scratch.size(), stored.data(), stored.size());
+    const std::size_t n = ZSTD_decompressDCtx(zstd.context, scratch.data(), scratch.size(), stored.data(), stored.size());
     if (n != e.raw_bytes) return fail(Code::corrupt, "content of a section", i);
     return ByteView(scratch);
 }

@@ -25,6 +25,7 @@ public:
     void add(SectionKind kind, ByteView body, bool compress);
     std::size_t bytes() const;  // so far, headers included
     bool empty() const { return entries_.empty(); }
+    std::size_t sections() const { return entries_.size(); }
     // Unstamped parcel: spool, start, seq, group and xxh3 are zero. The builder is empty afterwards.
     Bytes finish(Lane lane, std::uint64_t points, std::int64_t created_ns);
 

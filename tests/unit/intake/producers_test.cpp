@@ -358,6 +358,7 @@ TEST_CASE("only so many producers that ended are remembered; the oldest cursors 
     cut(intake, content);
     CHECK(content.cursors.size() == Intake::ended_producers_max);
     CHECK(intake.rings() == Intake::ended_producers_max);
+    CHECK(content.producers.size() == 2 * (Intake::ended_producers_max + 3));
 }
 
 TEST_CASE("a gap without a run is a gap without an origin") {

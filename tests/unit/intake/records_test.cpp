@@ -46,6 +46,26 @@ TEST_CASE("scalars of a batch become one section per producer, every value with 
     CHECK(content.stats.empty());
 }
 
+TEST_CASE("the scalars of a thousand producers share a few parcels") {
+    Intake intake({});
+    std::vector<std::unique_ptr<Feed>> feeds;
+    for (std::size_t p = 0; p < 1500; ++p) {
+        RingInfo info = scalar_info();
+        info.ring.bytes[0] = info.producer.bytes[0] = static_cast<std::uint8_t>(p);
+        info.ring.bytes[1] = info.producer.bytes[1] = static_cast<std::uint8_t>(p >> 8);
+        info.series = {{Dtype::f32, "loss"}};
+        feeds.push_back(std::make_unique<Feed>(intake, info));
+        REQUIRE(feeds.back()->give(ring::RecordKind::scalars, scalar_body(1, {{0, p}}), 1));
+    }
+    const auto batch = intake.cut(1);
+    REQUIRE(batch);
+    CHECK(batch->parcels.size() <= 8);
+    Content content;
+    content.add(*batch);
+    CHECK(content.points.size() == 1500);
+    CHECK(content.ledger == sums_of(content.points, "run-1"));
+}
+
 TEST_CASE("a series that was registered after the attach is known once it was added") {
     Intake intake({});
     Feed feed(intake, scalar_info());
