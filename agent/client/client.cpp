@@ -129,8 +129,15 @@ struct tally_run {
 
 namespace {
 
-int fault(tally_run* run, int code, const char* format, const char* a = "") {
-    ::snprintf(run->error, sizeof run->error, format, a);
+// `sentence` with its one %s replaced, cut to what fits.
+void compose(char (&out)[512], const char* sentence, const char* a) {
+    const char* mark = std::strstr(sentence, "%s");
+    const int before = static_cast<int>(mark == nullptr ? std::strlen(sentence) : static_cast<std::size_t>(mark - sentence));
+    ::snprintf(out, sizeof out, "%.*s%s%s", before, sentence, a, mark == nullptr ? "" : mark + 2);
+}
+
+int fault(tally_run* run, int code, const char* sentence, const char* a = "") {
+    compose(run->error, sentence, a);
     return code;
 }
 
@@ -605,8 +612,8 @@ int log_event(tally_run* run, Writer* w, Text kind, Text key, Text text, std::in
 
 // ---- opening -----------------------------------------------------------------------------------------------------
 
-int open_fault(int code, const char* format, const char* a = "") {
-    ::snprintf(last_open_error, sizeof last_open_error, format, a);
+int open_fault(int code, const char* sentence, const char* a = "") {
+    compose(last_open_error, sentence, a);
     return code;
 }
 

@@ -274,7 +274,7 @@ def init(project=None, name=None, run_id=None, resume="allow", fork_step=None, p
         run._warn(sentence + "; this run logs nothing")
         settings[-1] = 2
         run._open(*settings)
-    run._run_id = run._id()
+    run._run_id, run._pid = run._id(), os.getpid()
     run.config = _Config(run, config or {})
     for tag in tags:
         run._event("tag", "", str(tag), None)
@@ -290,9 +290,8 @@ def open(where):
 # Best effort only: mp.Process and os._exit do not come here, and the agent sees the end of a process by itself.
 def _finish_all():
     for run in list(_open_runs):
-        if run._owner == os.getpid():
+        if run._pid == os.getpid():
             run.finish(0)
 
 
-Run._owner = property(lambda self: self.__dict__.setdefault("_pid", os.getpid()))
 atexit.register(_finish_all)
