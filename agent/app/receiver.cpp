@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <deque>
 #include <thread>
 
 #include "agent/app/agent.hpp"
