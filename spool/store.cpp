@@ -122,6 +122,11 @@ Result<Segment*> Store::open_segment(Lane lane, std::uint64_t record, std::uint6
             last = fd.error();
             ++write_errors;
             log_error("spool.open_segment_failed", {{"lane", lane_name(lane)}, {"error", last}});
+            const std::uint64_t least = segment_header_bytes(starts.size(), table) + record;
+            if (last.code == Code::full && need != Need::ordinary && bytes > least) {
+                bytes = least;  // the disk is full: still open, so that uploading frees it
+                continue;
+            }
             if (last.code == Code::full || last.code == Code::denied) break;
             continue;
         }
