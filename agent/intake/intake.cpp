@@ -140,7 +140,7 @@ Result<Attached> Intake::attach(const RingInfo& info, std::int64_t now_wall_ns) 
     if (known != by_uuid_.end()) out.resume = known->second->cursor;
     Ring& ring = known != by_uuid_.end() ? *known->second : add_ring(info.ring, producer);
     describe(ring, info);
-    ring.attached = true;
+    ring.attached = ring.seen = true;
     ring.ended = false;
     ring.cursor.end = RingEnd::open;
     // Its cursor is committed with the OPENED record, so that the next life does not write it again; where reading does not
@@ -234,7 +234,7 @@ std::optional<Batch> Intake::cut(std::int64_t now_wall_ns) {
     for (Ring* ring : dirty_) {
         ring->dirty = false;
         batch.marks.push_back({ring->handle, ring->cursor.position});
-        if (ring->producer->end == parcel::ProducerEnd::finished) continue;  // forget_ended() removes it
+        if (ring->producer->end == parcel::ProducerEnd::finished && !kept(*ring->producer)) continue;  // removed below
         batch.cursors.push_back({cursor_key(ring->uuid), encode(ring->cursor)});
     }
     dirty_.clear();

@@ -108,12 +108,24 @@ void Intake::close_producer(Producer& producer, ProducerEnd end, std::int64_t no
     ended_.push_back(producer.id);
 }
 
+// A ring of an earlier life may be offered again although all of it is committed: that agent may have died before it told
+// the ring. Its cursor is what keeps it from being read twice.
+bool Intake::kept(const Producer& producer) const {
+    const auto unseen = [](const Ring* r) { return !r->seen; };
+    return !absent_closed_ && std::any_of(producer.rings.begin(), producer.rings.end(), unseen);
+}
+
 // At the cut, when what they last said is in the batch: finished producers, and the oldest of those that ended otherwise.
 // Cursors of producers that may come back are kept, but not for ever.
 void Intake::forget_ended() {
-    for (const Uuid& id : std::exchange(forget_, {}))
-        if (const auto it = producers_.find(id); it != producers_.end() && it->second->end == ProducerEnd::finished)
+    for (const Uuid& id : std::exchange(forget_, {})) {
+        const auto it = producers_.find(id);
+        if (it == producers_.end() || it->second->end != ProducerEnd::finished) continue;
+        if (kept(*it->second))
+            forget_.push_back(id);
+        else
             forget(*it->second);
+    }
     while (ended_.size() > ended_producers_max) {
         const Uuid oldest = ended_.front();
         ended_.pop_front();
@@ -141,6 +153,7 @@ void Intake::forget(Producer& producer) {
 }
 
 void Intake::close_absent(std::int64_t now_wall_ns) {
+    absent_closed_ = true;
     std::vector<Producer*> absent;
     for (auto& [id, producer] : producers_) {
         const bool attached =
