@@ -29,6 +29,40 @@ ring::AttachMessage message(ring::AttachKind kind, std::uint64_t cookie) {
 
 }  // namespace
 
+pthread_mutex_t Attacher::all_mutex_ = PTHREAD_MUTEX_INITIALIZER;
+Attacher* Attacher::all_ = nullptr;
+
+void Attacher::enlist() {
+    pthread_mutex_lock(&all_mutex_);
+    next_attacher_ = all_;
+    all_ = this;
+    pthread_mutex_unlock(&all_mutex_);
+}
+
+void Attacher::delist() {
+    pthread_mutex_lock(&all_mutex_);
+    for (Attacher** at = &all_; *at != nullptr; at = &(*at)->next_attacher_) {
+        if (*at != this) continue;
+        *at = next_attacher_;
+        break;
+    }
+    pthread_mutex_unlock(&all_mutex_);
+}
+
+// No locks: their holders do not exist here. Lists only grow at the head, so what is reachable is whole.
+void Attacher::close_inherited() {
+    for (Attacher* a = all_; a != nullptr; a = a->next_attacher_) {
+        if (a->socket_ >= 0) ::close(a->socket_);
+        if (a->kick_fd_ >= 0) ::close(a->kick_fd_);
+        for (ClientRing* r = a->rings_; r != nullptr; r = r->next) {
+            ::close(r->memfd);
+            ::close(r->wake_fd);
+        }
+    }
+    all_ = nullptr;
+    pthread_mutex_init(&all_mutex_, nullptr);
+}
+
 std::int64_t clock_ns(int clock) {
     timespec t{};
     ::clock_gettime(clock, &t);
@@ -59,11 +93,12 @@ int Attacher::start(const char* socket_path) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, 64 * 1024);
+    pthread_attr_setstacksize(&attributes, 256 * 1024);  // programs with large static TLS need it
     const int rc = pthread_create(&thread_, &attributes, thread_main, this);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     started_ = rc == 0;
+    if (started_) enlist();
     return -rc;
 }
 
@@ -96,6 +131,7 @@ int Attacher::wait_answer(const ClientRing* ring, std::int64_t timeout_ns) {
 
 void Attacher::stop() {
     if (!started_) return;
+    delist();
     stopping_.store(true);
     kick();
     pthread_join(thread_, nullptr);
@@ -116,7 +152,12 @@ void* Attacher::thread_main(void* self) {
 void Attacher::run() {
     int backoff_ms = backoff_first_ms;
     while (!stopping_.load()) {
-        if (socket_ < 0) {
+        if (hung_up_) {  // an agent that keeps refusing is not dialled in a circle
+            pollfd kicked{kick_fd_, POLLIN, 0};
+            ::poll(&kicked, 1, backoff_first_ms);
+            hung_up_ = false;
+        }
+        if (socket_ < 0 && !stopping_.load()) {
             const bool up = dial();
             connected_.store(up ? 1 : 0);
             dialled_.fetch_add(1);
@@ -143,7 +184,7 @@ bool Attacher::dial() {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path_, sizeof path_);
-    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return false;
     const ring::AttachMessage hello = message(ring::AttachKind::hello, 0);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -158,6 +199,7 @@ bool Attacher::dial() {
 void Attacher::hang_up() {
     ::close(socket_);
     socket_ = -1;
+    hung_up_ = true;
     connected_.store(0);
     pthread_mutex_lock(&mutex_);
     for (ClientRing* r = rings_; r != nullptr; r = r->next)

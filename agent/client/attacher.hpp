@@ -4,7 +4,7 @@
 // What    The client's helper thread: dials the agent's socket, offers rings, offers them again when an agent is back.
 // Flow    client adds rings; the thread sends hello and offers, notes accept and refuse.
 // Format  agent/ring/LAYOUT.md, "Attach".
-// Threads One helper thread per run handle and process, signals blocked, 64 KiB stack. add, wait_answer, stop: any.
+// Threads One helper thread per run handle and process, signals blocked, 256 KiB stack. add, wait_answer, stop: any.
 // Owns    The socket. Rings are borrowed until stop().
 //
 // libc only, no libstdc++.
@@ -30,6 +30,7 @@ struct ClientRing {
     std::atomic<std::uint32_t> state{0};  // futex: 0 not offered, 1 offered, 2 accepted, 3 refused
     std::uint32_t refusal = 0;
     char text[232] = {};
+    std::int64_t woke_ns = 0;
     bool no_space = false;  // waited in vain: drop without waiting until space has been seen again
 
     void wake() const;
@@ -43,6 +44,8 @@ public:
     int wait_answer(const ClientRing* ring, std::int64_t timeout_ns);
     void stop();  // says bye, joins
     bool connected() const { return connected_.load() != 0; }
+    // In a forked child: closes what the parent's attachers hold (sockets, memfds, eventfds). Only close(2) is called.
+    static void close_inherited();
 
 private:
     static void* thread_main(void* self);
@@ -53,7 +56,12 @@ private:
     bool hear();
     void hang_up();
     void kick() const;
+    void enlist();
+    void delist();
 
+    static pthread_mutex_t all_mutex_;
+    static Attacher* all_;
+    Attacher* next_attacher_ = nullptr;
     char path_[108] = {};
     pthread_t thread_{};
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
@@ -62,6 +70,7 @@ private:
     int socket_ = -1;
     int kick_fd_ = -1;
     bool started_ = false;
+    bool hung_up_ = false;
     std::atomic<std::uint32_t> connected_{0};
     std::atomic<std::uint32_t> dialled_{0};  // futex: bumped after each attempt
     std::atomic<bool> stopping_{false};

@@ -17,6 +17,7 @@
 #include "agent/client/attacher.hpp"
 #include "agent/client/convert.hpp"
 #include "agent/ring/create.hpp"
+#include "agent/ring/names.hpp"
 
 namespace {
 
@@ -78,7 +79,11 @@ unsigned fork_generation = 0;
 std::uint64_t run_serials = 0;
 pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-void in_child() { ++fork_generation; }
+// A child must not keep its parent's socket open, or the parent's death would go unnoticed.
+void in_child() {
+    ++fork_generation;
+    Attacher::close_inherited();
+}
 void watch_forks() { pthread_atfork(nullptr, nullptr, in_child); }
 
 struct Cached {
@@ -147,24 +152,41 @@ const char* from_env(const char* given, const char* variable) {
     return v != nullptr && v[0] != 0 ? v : nullptr;
 }
 
-bool run_id_ok(const char* id) {
-    const std::size_t n = std::strlen(id);
-    if (n == 0 || n > 128) return false;
-    for (std::size_t i = 0; i < n; ++i) {
-        const char c = id[i];
-        const bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
-        if (!ok) return false;
-    }
-    return true;
-}
+bool run_id_ok(const char* id) { return ring::run_id_ok(id, std::strlen(id)); }
 
+// What the agent accepts in a registry; anything else would cost the whole ring.
 bool text_ok(const char* s, std::size_t max) {
     if (s == nullptr) return true;
     const std::size_t n = std::strlen(s);
-    if (n > max) return false;
-    for (std::size_t i = 0; i < n; ++i)
-        if (static_cast<unsigned char>(s[i]) < 0x20 || s[i] == 0x7F) return false;
-    return true;
+    return n <= max && ring::utf8_ok(s, n, false);
+}
+
+bool uuid_text_ok(const char* s) {
+    if (s == nullptr || s[0] == 0) return true;
+    for (int i = 0; i < 36; ++i) {
+        const char c = s[i];
+        const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        const bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+        if (dash ? c != '-' : !hex) return false;
+    }
+    return s[36] == 0;
+}
+
+// Open addressing over the names, so that 65,535 metrics take no square.
+bool names_distinct(const char* const* names, std::uint32_t count) {
+    const std::uint64_t slots = round_up_pow2(std::uint64_t{count} * 2);
+    auto* table = static_cast<std::uint32_t*>(zeroed(slots * sizeof(std::uint32_t)));
+    bool distinct = table != nullptr;
+    for (std::uint32_t i = 0; i < count && distinct; ++i) {
+        std::uint64_t h = 0xCBF29CE484222325ULL;
+        for (const char* c = names[i]; *c != 0; ++c) h = (h ^ static_cast<unsigned char>(*c)) * 0x100000001B3ULL;
+        std::uint64_t at = (h ^ (h >> 29)) & (slots - 1);
+        while (table[at] != 0 && std::strcmp(names[table[at] - 1], names[i]) != 0) at = (at + 1) & (slots - 1);
+        distinct = table[at] == 0;
+        table[at] = i + 1;
+    }
+    ::free(table);
+    return distinct;
 }
 
 void random_bytes(void* out, std::size_t n) {
@@ -288,7 +310,7 @@ int make_writer(tally_run* run, Writer** out) {
 // After a fork the parent's rings are not mapped here; the child starts over.
 int restart_in_child(tally_run* run) {
     run->generation = fork_generation;
-    run->writers = nullptr;
+    run->writers = nullptr;  // the parent's: their rings are not mapped here, a few KiB stay allocated
     pthread_mutex_init(&run->mutex, nullptr);
     run->attacher = new (std::nothrow) Attacher;
     if (run->attacher == nullptr) return -ENOMEM;
@@ -353,7 +375,16 @@ std::uint8_t* claim(tally_run* run, ClientRing* r, std::uint64_t bytes, int* rc)
 
 void publish(ClientRing* r, const ring::RecordMeta& meta) {
     r->producer.commit(meta);
-    if (r->producer.agent_asleep() || r->producer.passed_half()) r->wake();
+    if (r->producer.agent_asleep()) {
+        // The word stays 1 when the agent died asleep: one wake a millisecond, not one a call.
+        const std::int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now - r->woke_ns > 1'000'000) {
+            r->woke_ns = now;
+            r->wake();
+        }
+    } else if (r->producer.passed_half()) {
+        r->wake();
+    }
 }
 
 ring::RecordMeta meta_of(const Writer* w, ring::RecordKind kind, const tally_at* at, std::uint64_t points) {
@@ -512,7 +543,7 @@ int log_part(tally_run* run, Writer* w, ClientRing* r, int block, const tally_fr
     int rc = 0;
     std::uint8_t* at = claim(run, r, part_bytes(b, p, n, rows), &rc);
     if (at == nullptr) return dropped(run, r, rc, r->block, first, last, points);
-    const ring::FrameBody head{r->block, p.metric_first, p.metrics, p.steps, first, stride, rows, f.row_list != nullptr ? 1U : 0U};
+    const ring::FrameBody head{r->block, p.metric_first, p.metrics, p.steps, first, p.steps == 1 ? 1 : stride, rows, f.row_list != nullptr ? 1U : 0U};
     at = write_head(at, head, f.row_list);
     for (std::uint32_t s = 0; s < p.steps; ++s) {
         for (std::uint32_t m = p.metric_first; m < p.metric_first + p.metrics; ++m) {
@@ -642,8 +673,8 @@ int fill_run(tally_run* run, const tally_run_options& o) {
     const char* name = from_env(o.name, "TALLYMAN_NAME");
     const char* role = o.role != nullptr ? o.role : from_env(nullptr, "RANK");
     if (!text_ok(project, text_bytes_max) || !text_ok(name, text_bytes_max) || !text_ok(role, text_bytes_max) ||
-        !text_ok(o.labels_json, labels_bytes_max) || !text_ok(o.continues, 36))
-        return open_fault(-EINVAL, "project, name, role, labels or continues: too long, or control characters%s");
+        !text_ok(o.labels_json, labels_bytes_max) || !uuid_text_ok(o.continues))
+        return open_fault(-EINVAL, "project, name, role, labels or continues: too long, not UTF-8, with control characters, or no UUID%s");
     run->project = copy(project);
     run->name = copy(name);
     run->role = copy(role);
@@ -663,6 +694,10 @@ int fill_run(tally_run* run, const tally_run_options& o) {
 }
 
 void free_run(tally_run* run) {
+    if (run->generation != fork_generation) {  // nothing of the parent's threads and mappings exists in this child
+        run->attacher = nullptr;
+        run->writers = nullptr;
+    }
     if (run->attacher != nullptr) {
         run->attacher->stop();
         delete run->attacher;
@@ -729,7 +764,7 @@ TALLY_API int tally_run_open(const tally_run_options* options, tally_run** out) 
         Writer* w = nullptr;
         if (rc == 0) rc = writer_of(run, &w);
         if (rc == 0 && options->config_json != nullptr)
-            rc = log_event(run, w, text_of("config"), Text{}, text_of(options->config_json), 0);
+            log_event(run, w, text_of("config"), Text{}, text_of(options->config_json), 0);  // too big: counted, not fatal
         if (rc != 0) open_fault(rc, "%s", run->error[0] != 0 ? run->error : "cannot start the helper thread");
     }
     if (rc != 0) {
@@ -828,7 +863,7 @@ TALLY_API int tally_log_bits(tally_run* run, int series, int64_t step, uint64_t 
 
 TALLY_API int tally_block_open(tally_run* run, const tally_block_options* o) {
     if (o == nullptr || o->size < sizeof(tally_block_options) || o->metrics == 0 || o->metrics > ring::metrics_max || o->names == nullptr ||
-        o->env_count == 0 || o->env_count > ring::envs_max)
+        o->env_count == 0 || o->env_count > ring::envs_max || o->env_first > UINT32_MAX - (o->env_count - 1))
         return fault(run, -EINVAL, "a block needs 1-65535 metrics and 1-2^30 environments%s");
     BlockDef b{};
     b.metrics = o->metrics;
@@ -844,6 +879,7 @@ TALLY_API int tally_block_open(tally_run* run, const tally_block_options* o) {
         b.names[m] = ::strdup(o->names[m]);
         b.frame_bytes += vector_bytes(b, m, b.env_count);
     }
+    if (!names_distinct(b.names, b.metrics)) return fault(run, -EINVAL, "a metric is named twice in this block%s");
     pthread_mutex_lock(&run->mutex);
     const int id = run->block_count.load();
     if (id < blocks_max) {
@@ -969,8 +1005,14 @@ TALLY_API int tally_episodes(tally_run* run, int64_t step, int64_t step_stride, 
     Writer* w = nullptr;
     int rc = writer_of(run, &w);
     if (rc != 0) return rc;
-    for (size_t i = 0; i < count; ++i)
-        if (length[i] < 0 || length[i] > (int64_t{1} << 40)) return fault(run, -EINVAL, "an episode's length is 0 to 2^40%s");
+    const std::int64_t stride = step_stride == 0 ? 1 : step_stride;
+    if (stride < 1) return fault(run, -EINVAL, "step_stride must be at least 1%s");
+    for (size_t i = 0; i < count; ++i) {
+        std::int64_t reach = 0;
+        if (length[i] < 0 || length[i] > (int64_t{1} << 40) || __builtin_mul_overflow(length[i], stride, &reach) ||
+            __builtin_sub_overflow(step, reach, &reach))
+            return fault(run, -EINVAL, "an episode's length is 0 to 2^40, and its first step fits 64 bits%s");
+    }
     ClientRing* r = w->scalars[0];
     for (size_t i = 0; i < count;) {
         const size_t n = count - i < 2000 ? count - i : 2000;  // 56 KB: below a quarter of a scalar ring
@@ -980,7 +1022,7 @@ TALLY_API int tally_episodes(tally_run* run, int64_t step, int64_t step_stride, 
             r->producer.count_drop(0, ring::DropReason::ring_full, step, step, 0);
             if (rc != 0) return rc;
         } else {
-            const ring::EpisodeBody head{step, step_stride == 0 ? 1 : step_stride, static_cast<std::uint32_t>(n), 0};
+            const ring::EpisodeBody head{step, stride, static_cast<std::uint32_t>(n), 0};
             std::memcpy(to, &head, sizeof head);
             to += sizeof head;
             std::memset(to + env_bytes - 8, 0, 8);

@@ -4,7 +4,7 @@
  *          or lock. C17; libtallyman.so needs libc only.
  * Flow     trainer -> this library -> shared-memory rings -> agent -> spool -> uplink -> store.
  * Threads  A run handle may be used from any thread: each thread that logs gets a producer and rings of its own on its
- *          first call, ended when the thread ends. tally_run_close must be the last call on a handle, from one thread,
+ *          first call, closed with the run. tally_run_close must be the last call on a handle, from one thread,
  *          while no other thread is inside a call. Not to be called from signal handlers.
  * Fork     A child may go on using the handle: it becomes a producer of its own on its first call.
  * Returns  0 (or an id >= 0), or a negative errno; tally_last_error() has a sentence. After registration the log
@@ -102,7 +102,7 @@ typedef struct tally_run_options {
  * the ring, this fails with -ENOSPC, -ENOMEM or -EPERM, and tally_last_error(NULL) names the limit. */
 TALLY_API int tally_run_open(const tally_run_options* options, tally_run** run);
 /* CLOSE on all rings of this process's producers, then waits close_timeout_ns for the disk. Frees the handle always;
- * -ETIMEDOUT when the agent has not taken everything (it goes on as long as this process lives). */
+ * -ETIMEDOUT when the agent has not taken everything: an attached agent goes on reading, without one it is lost. */
 TALLY_API int tally_run_close(tally_run* run, int exit_code);
 TALLY_API const char* tally_run_id(const tally_run* run);
 /* The last failure on this handle; with NULL: of the last tally_run_open that failed in this process. Never NULL. */
