@@ -57,7 +57,7 @@ Result<RingCursor> decode_cursor(ByteView value) {
     c.run = in.text16();
     c.project = in.text16();
     if (!in.ok()) return fail(Code::truncated, "ring cursor", value.size());
-    if (in.left() != 0 || end > static_cast<std::uint8_t>(RingEnd::corrupt) || c.position % 8 != 0)
+    if (in.left() != 0 || end > static_cast<std::uint8_t>(RingEnd::closed) || c.position % 8 != 0)
         return fail(Code::corrupt, "ring cursor", end);
     return c;
 }

@@ -16,9 +16,10 @@ namespace tally::intake {
 enum class RingEnd : std::uint8_t {
     open = 0,
     finished = 1,  // closed and drained, its producer is not closed yet
-    died = 2,      // the producer was closed; if the ring is offered again it is reopened here
+    died = 2,      // its producer was closed; offered again it goes on from here
     lost = 3,
     corrupt = 4,  // read no further, its loss is declared
+    closed = 5,   // its producer finished and is closed; kept until the ring has surely heard of it
 };
 
 struct RingCursor {

@@ -140,7 +140,8 @@ Result<Attached> Intake::attach(const RingInfo& info, std::int64_t now_wall_ns) 
     if (known != by_uuid_.end()) out.resume = known->second->cursor;
     Ring& ring = known != by_uuid_.end() ? *known->second : add_ring(info.ring, producer);
     describe(ring, info);
-    ring.attached = ring.seen = true;
+    std::erase(removals_, info.ring);
+    ring.attached = true;
     ring.ended = false;
     ring.cursor.end = RingEnd::open;
     // Its cursor is committed with the OPENED record, so that the next life does not write it again; where reading does not
@@ -222,19 +223,15 @@ std::optional<Batch> Intake::cut(std::int64_t now_wall_ns) {
         parcel::ProducerRecord r;
         r.what = parcel::ProducerWhat::heartbeat;
         r.time_ns = now_wall_ns;
-        if (dirty_.empty()) {
-            drafts_.origin({}).producer(std::move(r));
-        } else {
-            r.totals = totals(*dirty_.front()->producer);
-            write_record(*dirty_.front()->producer, std::move(r));
-        }
+        r.totals = totals(*dirty_.front()->producer);
+        write_record(*dirty_.front()->producer, std::move(r));
     }
     Batch batch;
     batch.parcels = drafts_.take(now_wall_ns);
     for (Ring* ring : dirty_) {
         ring->dirty = false;
         batch.marks.push_back({ring->handle, ring->cursor.position});
-        if (ring->producer->end == parcel::ProducerEnd::finished && !kept(*ring->producer)) continue;  // removed below
+        if (!ring->attached) ring->frames = FrameDraft{};  // its buffers are large, and it may stay for long
         batch.cursors.push_back({cursor_key(ring->uuid), encode(ring->cursor)});
     }
     dirty_.clear();

@@ -83,6 +83,7 @@ struct Counters {
 class Intake {
 public:
     static constexpr std::size_t ended_producers_max = 1024;
+    static constexpr std::int64_t forget_after_ns = 30'000'000'000;
 
     explicit Intake(const Options& options);
     Intake(const Intake&) = delete;
@@ -112,17 +113,15 @@ public:
     // When the last attached ring of a producer ends, the producer's CLOSE is written (finished only after its close
     // record, and when no ring of the cursor table is missing). A handle that is gone is ignored.
     void end(RingHandle ring, parcel::ProducerEnd end, std::int64_t now_wall_ns);
-    // Producers of the restored table of which no ring is attached are closed as lost. Once, 30 s after the start: from
-    // then on rings of an earlier life are not expected any more.
+    // Producers of the restored table of which no ring is attached are closed as lost. Once, 30 s after the start.
     void close_absent(std::int64_t now_wall_ns);
-    // Writes heartbeats that are due.
+    // Writes heartbeats that are due, and lets finished producers be forgotten. At least every few seconds.
     void heartbeat(std::int64_t now_monotonic_ns, std::int64_t now_wall_ns);
 
     // Something waits to be cut, and it is old or large enough.
     bool batch_ready(std::int64_t now_monotonic_ns);
-    bool pending() const {
-        return !drafts_.empty() || !dirty_.empty() || !removals_.empty() || (absent_closed_ && !forget_.empty());
-    }
+    // Removals of cursors wait for company: they alone are no reason for a batch.
+    bool pending() const { return !drafts_.empty() || !dirty_.empty(); }
     std::size_t pending_bytes() const { return drafts_.bytes(); }
     // Whatever waits, ready or not; nullopt when nothing does.
     std::optional<Batch> cut(std::int64_t now_wall_ns);
@@ -138,7 +137,6 @@ private:
         RingCursor cursor;
         bool attached = false;  // in this life, and not ended
         bool ended = false;     // in this life
-        bool seen = false;      // attached at some time of this life
         bool dirty = false;
         Producer* producer = nullptr;
         Block block;
@@ -185,7 +183,6 @@ private:
     std::vector<parcel::RingTotals> totals(const Producer& producer) const;
     void forget(Producer& producer);
     void forget_ended();
-    bool kept(const Producer& producer) const;
 
     const Options options_;
     Drafts drafts_;
@@ -197,11 +194,13 @@ private:
     std::uint64_t next_handle_ = 1;
     std::vector<Ring*> dirty_;
     std::vector<Uuid> removals_;      // cursors of rings that are gone
-    std::vector<Uuid> forget_;        // finished producers, forgotten at the cut
+    struct Finished {
+        Uuid producer;
+        std::int64_t since_ns = 0;  // monotonic; 0: not known yet
+    };
+    std::vector<Finished> finished_;  // forgotten some time later
     std::deque<Uuid> ended_;          // died or lost, oldest first
-    std::deque<Uuid> finished_;       // newest ones, to know a late ring of theirs
-    std::map<Uuid, std::int32_t> exit_codes_;  // of finished_
-    bool absent_closed_ = false;
+    std::int64_t now_ns_ = 0;  // monotonic, of the last heartbeat()
     std::int64_t pending_since_ns_ = 0;
     Counters counters_;
 };

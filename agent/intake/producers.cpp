@@ -28,32 +28,31 @@ std::vector<parcel::RingTotals> Intake::totals(const Producer& producer) const {
 // A producer of the cursor table is closed if none of its rings is open and one of them says how it ended.
 void Intake::judge_restored(Producer& producer) {
     std::erase(ended_, producer.id);
+    std::erase_if(finished_, [&](const Finished& f) { return f.producer == producer.id; });
     producer.end = ProducerEnd::none;
-    const RingCursor& newest = producer.rings.back()->cursor;
-    producer.close_seen |= newest.block == 0 && newest.end == RingEnd::finished;  // its exit code is not kept
+    bool open = false;
     for (const Ring* ring : producer.rings) {
-        if (ring->cursor.end == RingEnd::open) {
-            producer.end = ProducerEnd::none;
-            return;
-        }
-        if (ring->cursor.end == RingEnd::died) producer.end = ProducerEnd::died;
-        if (ring->cursor.end == RingEnd::lost) producer.end = ProducerEnd::lost;
+        const RingCursor& c = ring->cursor;
+        open |= c.end == RingEnd::open;
+        // Its close record was read; the exit code is not kept.
+        producer.close_seen |= c.end == RingEnd::closed || (c.block == 0 && c.end == RingEnd::finished);
+        if (c.end == RingEnd::died) producer.end = ProducerEnd::died;
+        if (c.end == RingEnd::lost) producer.end = ProducerEnd::lost;
+        if (c.end == RingEnd::closed) producer.end = ProducerEnd::finished;
     }
-    if (producer.end != ProducerEnd::none) ended_.push_back(producer.id);
+    if (open) producer.end = ProducerEnd::none;
+    if (producer.end == ProducerEnd::finished)
+        finished_.push_back({producer.id, 0});
+    else if (producer.end != ProducerEnd::none)
+        ended_.push_back(producer.id);
 }
 
 // A new producer is opened; one that was closed, in this life or an earlier one, is reopened.
 void Intake::open_producer(Producer& producer, bool known, std::int64_t now_wall_ns) {
-    bool closed = producer.end != ProducerEnd::none;
-    if (const auto it = exit_codes_.find(producer.id); it != exit_codes_.end()) {
-        closed = true;  // a ring that was offered after its producer's close record had been read
-        producer.close_seen = true;
-        producer.exit_code = it->second;
-        exit_codes_.erase(it);
-        std::erase(finished_, producer.id);
-    }
+    const bool closed = producer.end != ProducerEnd::none;
     producer.end = producer.worst = ProducerEnd::none;
     std::erase(ended_, producer.id);
+    std::erase_if(finished_, [&](const Finished& f) { return f.producer == producer.id; });
     if (known && !closed) return;
     parcel::ProducerRecord r = producer.description;
     r.what = closed ? ProducerWhat::reopened : ProducerWhat::opened;
@@ -96,53 +95,37 @@ void Intake::close_producer(Producer& producer, ProducerEnd end, std::int64_t no
     r.totals = totals(producer);
     write_record(producer, std::move(r));
     producer.end = end;
-    if (end == ProducerEnd::finished) {
-        forget_.push_back(producer.id);
-        for (Ring* ring : producer.rings) touch(*ring);
-        return;
-    }
+    RingEnd mark = RingEnd::closed;
+    if (end == ProducerEnd::died) mark = RingEnd::died;
+    if (end == ProducerEnd::lost) mark = RingEnd::lost;
     for (Ring* ring : producer.rings) {
-        if (ring->cursor.end == RingEnd::open) ring->cursor.end = end == ProducerEnd::died ? RingEnd::died : RingEnd::lost;
+        const bool done = end != ProducerEnd::finished && ring->cursor.end == RingEnd::finished;
+        if (ring->cursor.end != RingEnd::corrupt && !done) ring->cursor.end = mark;
         touch(*ring);
     }
-    ended_.push_back(producer.id);
+    if (end == ProducerEnd::finished)
+        finished_.push_back({producer.id, 0});
+    else
+        ended_.push_back(producer.id);
 }
 
-// A ring of an earlier life may be offered again although all of it is committed: that agent may have died before it told
-// the ring. Its cursor is what keeps it from being read twice.
-bool Intake::kept(const Producer& producer) const {
-    const auto unseen = [](const Ring* r) { return !r->seen; };
-    return !absent_closed_ && std::any_of(producer.rings.begin(), producer.rings.end(), unseen);
-}
-
-// At the cut, when what they last said is in the batch: finished producers, and the oldest of those that ended otherwise.
-// Cursors of producers that may come back are kept, but not for ever.
+// At a cut. A ring may be offered again although all of it is committed, when the agent died before it could move the
+// ring's tail: its cursor is what keeps it from being read twice, so it outlives the CLOSE. Cursors of producers that died
+// or were lost are kept as long as there are not too many.
 void Intake::forget_ended() {
-    for (const Uuid& id : std::exchange(forget_, {})) {
-        const auto it = producers_.find(id);
-        if (it == producers_.end() || it->second->end != ProducerEnd::finished) continue;
-        if (kept(*it->second))
-            forget_.push_back(id);
-        else
-            forget(*it->second);
-    }
+    std::erase_if(finished_, [&](const Finished& f) {
+        const bool due = f.since_ns != 0 && now_ns_ - f.since_ns >= forget_after_ns;
+        if (due) forget(*producers_.at(f.producer));
+        return due;
+    });
     while (ended_.size() > ended_producers_max) {
-        const Uuid oldest = ended_.front();
+        forget(*producers_.at(ended_.front()));
         ended_.pop_front();
-        if (const auto it = producers_.find(oldest); it != producers_.end()) forget(*it->second);
     }
 }
 
 void Intake::forget(Producer& producer) {
     const Uuid id = producer.id;
-    if (producer.end == ProducerEnd::finished) {
-        finished_.push_back(id);
-        exit_codes_[id] = producer.exit_code;
-        if (finished_.size() > ended_producers_max) {
-            exit_codes_.erase(finished_.front());
-            finished_.pop_front();
-        }
-    }
     for (Ring* ring : producer.rings) {
         TALLY_ASSERT(!ring->dirty && ring->frames.empty());
         removals_.push_back(ring->uuid);
@@ -153,7 +136,6 @@ void Intake::forget(Producer& producer) {
 }
 
 void Intake::close_absent(std::int64_t now_wall_ns) {
-    absent_closed_ = true;
     std::vector<Producer*> absent;
     for (auto& [id, producer] : producers_) {
         const bool attached =
@@ -164,6 +146,9 @@ void Intake::close_absent(std::int64_t now_wall_ns) {
 }
 
 void Intake::heartbeat(std::int64_t now_monotonic_ns, std::int64_t now_wall_ns) {
+    now_ns_ = now_monotonic_ns;
+    for (Finished& f : finished_)
+        if (f.since_ns == 0) f.since_ns = now_monotonic_ns;
     for (auto& [id, producer] : producers_) {
         const bool attached =
             std::any_of(producer->rings.begin(), producer->rings.end(), [](const Ring* r) { return r->attached; });
