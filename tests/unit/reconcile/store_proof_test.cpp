@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include "tests/unit/sink/kit.hpp"
+#include "tools/reconcile/store_proof.hpp"
+#include "transport/sink/rows.hpp"
+#include "transport/sink/schema.hpp"
+
+using namespace tally;
+using parcel::ProducerWhat;
+
+namespace {
+
+struct World {
+    kit::TempDir dir;
+    std::unique_ptr<sink::Connection> db;
+    World() {
+        db = std::move(*sink::Connection::open({{}, dir.path, {}}));
+        REQUIRE(sink::apply_schema(*db));
+        ask("SYSTEM STOP MERGES");
+    }
+    void insert(const std::vector<Bytes>& parcels, std::uint64_t batch) {
+        sink::RowBuilder rows(batch);
+        for (const Bytes& p : parcels) rows.add_parcel(p);
+        for (sink::Block* b : rows.blocks())
+            REQUIRE(db->insert("INSERT INTO tallyman." + b->table() + b->column_list() + " SETTINGS async_insert = 0", b->pieces()) == "");
+    }
+    std::string ask(const std::string& sql) {
+        const sink::Answer a = db->query(sql);
+        REQUIRE(a.error == "");
+        return a.rows;
+    }
+    // A change made behind the product's back; merges are stopped otherwise, so that duplicates stay what they are.
+    void alter(const std::string& sql) {
+        ask("SYSTEM START MERGES");
+        ask(sql);
+        ask("SYSTEM STOP MERGES");
+    }
+    reconcile::Report prove(const std::string& run) {
+        const tools::QueryFn query = [this](const std::string& sql, const std::string& format, const sink::Params& params) {
+            return db->query(sql, format, params);
+        };
+        reconcile::Report r = reconcile::prove_store(query, run);
+        INFO(r.text());
+        return r;
+    }
+};
+World& world() {
+    static World* w = new World;
+    return *w;
+}
+
+// A whole run in the store: opened, everything, closed. Returns the producer, for its model.
+kit::Producer complete(const std::string& run, std::uint64_t seed) {
+    kit::Producer p(run, seed);
+    p.start = StartId{1000 + seed};
+    std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
+    for (Bytes& b : kit::everything(p)) parcels.push_back(std::move(b));
+    parcels.push_back(p.live({}));
+    parcels.push_back(p.live({ProducerWhat::closed}, false));
+    world().insert(parcels, seed);
+    return p;
+}
+
+}  // namespace
+
+TEST_CASE("a complete run of every dtype and shape is exact") {
+    if (!kit::have_chdb()) return;
+    const kit::Producer p = complete("exact", 21);
+    const auto r = world().prove("exact");
+    INFO(r.text());
+    CHECK(r.verdict == "exact");
+    CHECK(r.exit_code() == 0);
+    CHECK(r.checked == p.points.size());
+    CHECK(r.points_stored == p.points.size());
+    CHECK(r.points_logged == p.points.size());
+    CHECK(r.headers.stored == 2);
+    CHECK(r.json().find("\"verdict\": \"exact\"") != std::string::npos);
+}
+
+TEST_CASE("one flipped bit in the store is named with point, bit, expected and found") {
+    if (!kit::have_chdb()) return;
+    complete("flipped", 22);
+    // value 5 of the row of metric m_f32 at step 7 that begins with environment 100: environment 105
+    world().alter("ALTER TABLE tallyman.points_w4 UPDATE `v.p2` = arrayMap((x, i) -> if(i = 6, bitXor(x, 16), x), v.p2, arrayEnumerate(v.p2)) "
+                "WHERE run = 'flipped' AND metric = 'm_f32' AND env_first = 100 AND step_first = 7 AND steps = 1 SETTINGS mutations_sync = 2");
+    const auto r = world().prove("flipped");
+    INFO(r.text());
+    CHECK(r.verdict == "mismatch");
+    CHECK(r.exit_code() == 4);
+    REQUIRE(r.first.size() == 1);
+    CHECK(r.first[0].metric == "m_f32");
+    CHECK(r.first[0].env == 105);
+    CHECK(r.first[0].step == 7);
+    CHECK(r.first[0].found.find("bit 20 flipped") != std::string::npos);
+    CHECK(r.tiles.mismatched == 1);
+}
+
+TEST_CASE("a missing row is a loss, and its first point is named") {
+    if (!kit::have_chdb()) return;
+    complete("missing", 23);
+    world().alter("ALTER TABLE tallyman.points_w8 DELETE WHERE run = 'missing' AND metric = 'm_i64' AND env_first = 164 AND step_first = 7 AND steps = 1 "
+                "SETTINGS mutations_sync = 2");
+    const auto r = world().prove("missing");
+    INFO(r.text());
+    CHECK(r.verdict == "loss");
+    CHECK(r.exit_code() == 4);
+    CHECK(r.undeclared_lost == 64);
+    REQUIRE(!r.first.empty());
+    CHECK(r.first[0].metric == "m_i64");
+    CHECK(r.first[0].env == 164);
+    CHECK(r.first[0].step == 7);
+}
+
+TEST_CASE("rows under another key that say the same again are a mismatch") {
+    if (!kit::have_chdb()) return;
+    complete("doubled", 24);
+    world().ask("INSERT INTO tallyman.points_w1 SELECT * REPLACE (origin_row + 100000 AS origin_row) FROM tallyman.points_w1 WHERE run = 'doubled' AND "
+                "metric = 'listed8' AND env_first = 4106 LIMIT 1");
+    const auto r = world().prove("doubled");
+    INFO(r.text());
+    CHECK(r.verdict == "mismatch");
+    CHECK(r.physical_duplicates == 0);
+    REQUIRE(!r.first.empty());
+    CHECK(r.first[0].metric == "listed8");
+}
+
+TEST_CASE("the same batch twice is exact, and its physical duplicates are told apart") {
+    if (!kit::have_chdb()) return;
+    kit::Producer p("again", 25);
+    p.start = StartId{1025};
+    std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
+    for (Bytes& b : kit::everything(p)) parcels.push_back(std::move(b));
+    parcels.push_back(p.live({ProducerWhat::closed}));
+    // closed counts what live() adds in the same parcel
+    world().insert(parcels, 251);
+    world().insert(parcels, 252);
+    const auto r = world().prove("again");
+    INFO(r.text());
+    CHECK(r.verdict == "exact");
+    CHECK(r.physical_duplicates > 0);
+    CHECK(r.points_stored == p.points.size());
+}
+
+TEST_CASE("an open producer is pending, also while points are on their way; an altered one is a mismatch all the same") {
+    if (!kit::have_chdb()) return;
+    kit::Producer p("open", 26);
+    p.start = StartId{1026};
+    std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
+    const auto bulk = kit::everything(p);
+    parcels.push_back(p.live({}));
+    parcels.push_back(bulk[0]);
+    world().insert(parcels, 26);
+    auto r = world().prove("open");
+    INFO(r.text());
+    CHECK(r.verdict == "pending");
+    CHECK(r.exit_code() == 3);
+    CHECK(r.open_producers == 1);
+    CHECK(r.mismatched == 0);
+    world().alter("ALTER TABLE tallyman.points_w4 UPDATE `v.p0` = arrayMap((x, i) -> if(i = 1, bitXor(x, 1), x), v.p0, arrayEnumerate(v.p0)) "
+                "WHERE run = 'open' AND metric = 'm_u32' AND env_first = 100 AND step_first = 7 AND steps = 1 SETTINGS mutations_sync = 2");
+    r = world().prove("open");
+    INFO(r.text());
+    CHECK(r.exit_code() == 4);
+}
+
+TEST_CASE("a declared gap is a loss") {
+    if (!kit::have_chdb()) return;
+    kit::Producer p = complete("gap", 27);
+    parcel::Gap gap;
+    gap.points = 12;
+    gap.reason = "budget";
+    Bytes body;
+    parcel::write_gaps({p.origin, {gap}}, body);
+    parcel::ParcelBuilder builder;
+    builder.add(parcel::SectionKind::gaps, body, false);
+    world().insert({p.seal(builder, Lane::live, 0)}, 270);
+    const auto r = world().prove("gap");
+    INFO(r.text());
+    CHECK(r.verdict == "loss");
+    CHECK(r.points_declared_lost == 12);
+}
+
+TEST_CASE("a hole in the sequences below the run's newest parcel is seen") {
+    if (!kit::have_chdb()) return;
+    kit::Producer p("hole", 28);
+    p.start = StartId{1028};
+    std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
+    p.next_seq[0] += 2;
+    parcels.push_back(p.live({ProducerWhat::closed}, false));
+    world().insert(parcels, 28);
+    const auto r = world().prove("hole");
+    INFO(r.text());
+    CHECK(r.transport.mismatched == 2);
+    CHECK(r.verdict == "pending");
+}
+
+TEST_CASE("a run nobody knows is pending, not exact") {
+    if (!kit::have_chdb()) return;
+    CHECK(world().prove("nobody").verdict == "pending");
+}
