@@ -927,7 +927,10 @@ TALLY_API int tally_block_log(tally_run* run, int block, const tally_frame* fram
         for (std::uint32_t m = 0; m < b.metrics;) {
             Part p{m, 1, s, 1};
             if (part_bytes(b, p, n, rows) > max) {
-                r->producer.count_drop(r->block, ring::DropReason::record_too_big, frame->step, frame->step, n);
+                const std::int64_t stride = frame->step_stride == 0 ? 1 : frame->step_stride;
+                const std::uint64_t left = (std::uint64_t{steps - s} * b.metrics - m) * n;  // all that this call still held
+                r->producer.count_drop(r->block, ring::DropReason::record_too_big, frame->step + s * stride,
+                                       frame->step + (steps - 1) * stride, left);
                 return fault(run, -E2BIG, "one metric of this block does not fit a quarter of the largest ring%s");
             }
             while (m + p.metrics < b.metrics && part_bytes(b, {m, p.metrics + 1, s, 1}, n, rows) <= max) ++p.metrics;

@@ -108,9 +108,13 @@ std::uint64_t bits_from_f64(int dtype, double value) {
             return value >= 18446744073709551616.0 ? UINT64_MAX : static_cast<std::uint64_t>(value);
         default: break;
     }
+    const bool has_sign = dtype >= TALLY_I8 && dtype <= TALLY_I64;
+    const std::uint32_t bits = 8 * width_of(dtype) - (has_sign ? 1 : 0);  // of magnitude: 7 for i8, 8 for u8
+    const std::int64_t high = static_cast<std::int64_t>((1ULL << bits) - 1);
+    const std::int64_t low = has_sign ? -high - 1 : 0;
     std::int64_t v = 0;
-    if (value >= 9223372036854775808.0) v = INT64_MAX;
-    else if (value <= -9223372036854775808.0) v = INT64_MIN;
+    if (value >= static_cast<double>(high)) v = high;
+    else if (value <= static_cast<double>(low)) v = low;
     else if (value == value) v = static_cast<std::int64_t>(value);
     return masked(static_cast<std::uint64_t>(v), dtype);
 }
