@@ -59,8 +59,9 @@ inline int fill_ring_file(int fd, const CreateRequest& request, Pages& out) {
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return -errno;
     if (const int rc = map_pages(fd, request.data_bytes, request.registry_bytes, Access::producer, out); rc != 0) return rc;
 #ifdef MADV_POPULATE_WRITE
-    // fallocate alone takes 4 KiB pages: huge ones need a fault in the advised range. Failing here is harmless.
-    if (request.data_bytes >= huge_page_bytes) ::madvise(out.data, request.data_bytes, MADV_POPULATE_WRITE);
+    // fallocate alone takes 4 KiB pages (huge ones need a fault in the advised range) and leaves both mappings to fault
+    // page by page inside log calls. Failing here is harmless.
+    ::madvise(out.data, 2 * request.data_bytes, MADV_POPULATE_WRITE);
 #endif
     if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0) return -errno;
     if (::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return -errno;

@@ -8,9 +8,12 @@
 
 namespace tally::py {
 
+struct KnownName;
+
 struct RunObject {
     PyObject_HEAD
     tally_run* run;   // null before _open and after _close
+    KnownName* known;  // the same str objects again: found by address
     PyObject* names;  // metric name -> bytearray of int32 series id + 1 by dtype
 };
 

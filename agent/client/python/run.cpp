@@ -11,17 +11,25 @@
 
 namespace tally::py {
 
+constexpr int dtypes = 14;
+constexpr size_t known_names = 512;
+
+// Holds its name, so that no other str can have the address.
+struct KnownName {
+    PyObject* name;
+    int ids[dtypes];  // series id + 1
+};
+
 namespace {
 
-constexpr int dtypes = 14;
 constexpr Py_ssize_t on_stack = 64;
 
 RunObject* as_run(PyObject* o) { return reinterpret_cast<RunObject*>(o); }
 template <class F>
 PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)); }
 
-// The id of (name, dtype), from the cache that lives as long as the run.
-int series_of(RunObject* self, PyObject* name, int dtype) {
+// The id of (name, dtype), from the dict that lives as long as the run.
+int look_up_series(RunObject* self, PyObject* name, int dtype) {
     PyObject* ids = PyDict_GetItemWithError(self->names, name);
     if (ids == nullptr) {
         if (PyErr_Occurred() != nullptr) return -1;
@@ -54,6 +62,22 @@ int series_of(RunObject* self, PyObject* name, int dtype) {
     }
     const int stored = id + 1;
     ::memcpy(at, &stored, sizeof stored);
+    return id;
+}
+
+// A trainer logs the same few str objects at every step: their address is the key, the dict is for the rest.
+int series_of(RunObject* self, PyObject* name, int dtype) {
+    KnownName& known = self->known[(reinterpret_cast<uintptr_t>(name) >> 4) % known_names];
+    if (known.name == name && known.ids[dtype] != 0) return known.ids[dtype] - 1;
+    const int id = look_up_series(self, name, dtype);
+    if (id < 0) return id;
+    if (known.name != name) {
+        PyObject* before = known.name;
+        known = {};
+        known.name = Py_NewRef(name);
+        Py_XDECREF(before);
+    }
+    known.ids[dtype] = id + 1;
     return id;
 }
 
@@ -319,12 +343,17 @@ PyObject* run_new(PyTypeObject* type, PyObject*, PyObject*) {
     if (self == nullptr) return nullptr;
     as_run(self)->run = nullptr;
     as_run(self)->names = PyDict_New();
-    return self;
+    as_run(self)->known = static_cast<KnownName*>(::calloc(known_names, sizeof(KnownName)));
+    if (as_run(self)->names != nullptr && as_run(self)->known != nullptr) return self;
+    Py_DECREF(self);
+    return PyErr_NoMemory();
 }
 
 // A run that nobody closed is left open: its end is then the process's, which the agent tells from a clean one.
 void run_dealloc(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
+    for (size_t i = 0; as_run(self)->known != nullptr && i < known_names; ++i) Py_XDECREF(as_run(self)->known[i].name);
+    ::free(as_run(self)->known);
     Py_XDECREF(as_run(self)->names);
     reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
