@@ -49,6 +49,7 @@ struct BlockDef {
     std::uint32_t env_count = 0;
     std::uint8_t* dtypes = nullptr;
     char** names = nullptr;
+    std::uint64_t* widths_before = nullptr;  // bytes of one environment's values in the metrics before; [metrics] = all
     std::uint64_t frame_bytes = 0;  // one step, padded vectors
 };
 struct SeriesSlot {  // where a series lives in one producer's rings
@@ -518,13 +519,8 @@ struct Source {
 };
 Source source_of(const BlockDef& b, const tally_frame& f, std::uint32_t metric, std::uint32_t step, std::uint64_t n) {
     if (f.matrix != nullptr) {
-        std::uint64_t step_bytes = 0;
-        std::uint64_t before = 0;
-        for (std::uint32_t m = 0; m < b.metrics; ++m) {
-            if (m == metric) before = step_bytes;
-            step_bytes += client::width_of(b.dtypes[m]) * n;
-        }
-        return {static_cast<const std::uint8_t*>(f.matrix) + step * step_bytes + before, b.dtypes[metric], 0};
+        const std::uint64_t at = (step * b.widths_before[b.metrics] + b.widths_before[metric]) * n;
+        return {static_cast<const std::uint8_t*>(f.matrix) + at, b.dtypes[metric], 0};
     }
     const tally_values& v = f.values[metric];
     const int dtype = v.dtype == 0 ? b.dtypes[metric] : v.dtype;
@@ -721,6 +717,7 @@ void free_run(tally_run* run) {
         for (std::uint32_t m = 0; m < run->blocks[i].metrics; ++m) ::free(run->blocks[i].names[m]);
         ::free(run->blocks[i].names);
         ::free(run->blocks[i].dtypes);
+        ::free(run->blocks[i].widths_before);
     }
     for (char* s : {run->project, run->name, run->role, run->labels, run->continues}) ::free(s);
     ::free(run->series);
@@ -871,12 +868,15 @@ TALLY_API int tally_block_open(tally_run* run, const tally_block_options* o) {
     b.env_count = o->env_count;
     b.dtypes = static_cast<std::uint8_t*>(zeroed(o->metrics));
     b.names = static_cast<char**>(zeroed(sizeof(char*) * o->metrics));
+    b.widths_before = static_cast<std::uint64_t*>(zeroed(sizeof(std::uint64_t) * (std::uint64_t{o->metrics} + 1)));
+    if (b.dtypes == nullptr || b.names == nullptr || b.widths_before == nullptr) return fault(run, -ENOMEM, "no memory for a block%s");
     for (std::uint32_t m = 0; m < o->metrics; ++m) {
         b.dtypes[m] = o->dtypes != nullptr ? o->dtypes[m] : static_cast<std::uint8_t>(o->dtype);
         if (client::width_of(b.dtypes[m]) == 0) return fault(run, -EINVAL, "unknown dtype%s");
         if (o->names[m] == nullptr || o->names[m][0] == 0 || !text_ok(o->names[m], text_bytes_max))
             return fault(run, -EINVAL, "a metric name is 1-256 bytes of UTF-8 without control characters%s");
         b.names[m] = ::strdup(o->names[m]);
+        b.widths_before[m + 1] = b.widths_before[m] + client::width_of(b.dtypes[m]);
         b.frame_bytes += vector_bytes(b, m, b.env_count);
     }
     if (!names_distinct(b.names, b.metrics)) return fault(run, -EINVAL, "a metric is named twice in this block%s");

@@ -82,6 +82,22 @@ TEST_CASE("an optional record of an unknown kind is skipped and counted") {
     CHECK(consumer->skipped() == 1);
 }
 
+TEST_CASE("a skipped record that reaches beyond head does not carry the reader there") {
+    Ring ring;
+    put_series(ring.producer, 0, Dtype::f64, "a");
+    REQUIRE(ring.log(1, {{0, 0, 1}}));
+    ring.spoil(0, [](RecordHeader& h) {
+        h.kind = static_cast<RecordKind>(77);
+        h.flags = flag_optional;
+        h.bytes += 8;
+    });
+    const Mapping mapping = ring.map();
+    auto consumer = Consumer::open(mapping, 0, 0, 0);
+    CHECK(read_all(*consumer) == 0);
+    CHECK(consumer->fault().has_value());
+    CHECK(consumer->position() == 0);
+}
+
 TEST_CASE("a head that jumps, goes back or loses its alignment is corruption, not a read outside the ring") {
     const std::uint64_t good = 80;
     for (const std::uint64_t head : {std::uint64_t{0}, good + 4, data_bytes_min + 8, std::uint64_t{1} << 40, UINT64_MAX,
