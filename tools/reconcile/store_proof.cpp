@@ -22,6 +22,10 @@ struct ProducerState {
     std::uint64_t points = 0, dropped = 0, episodes = 0, events = 0, stats = 0;
 };
 
+// Dense rows of one step, and dense rows of one environment: their hashes need no division and no lists.
+constexpr const char* one_step = "steps = 1 AND empty(idx) AND empty(step_list)";
+constexpr const char* one_env = "steps > 1 AND length(v.p0) = steps AND empty(idx) AND empty(step_list)";
+
 Family family_of(const std::vector<std::string>& row) {
     Family f;
     f.producer = Uuid::parse(row[0]).value_or(Uuid{});
@@ -39,12 +43,27 @@ Sums logged_sums(Asker& ask) {
     return sums;
 }
 
+RowShape shape_of(Asker& ask, unsigned width) {
+    const auto rows = ask.rows(std::string("SELECT count(), countIf(") + one_step + "), countIf(" + one_env + ") FROM tallyman.points_w" +
+                               std::to_string(width) + " " + of_run);
+    if (rows.empty() || rows[0][0] == "0") return RowShape::any;
+    return rows[0][0] == rows[0][1] ? RowShape::one_step : rows[0][0] == rows[0][2] ? RowShape::one_env : RowShape::any;
+}
+
+std::vector<std::vector<std::string>> sum_rows(Asker& ask, unsigned width, bool final, RowShape shape) {
+    return ask.rows("SELECT producer, attempt, dtype, metric, sum(n), sum(h), count() FROM (" + hashed_rows_sql(width, "1", final, shape) +
+                    ") GROUP BY producer, attempt, dtype, metric");
+}
+
 Sums stored_sums(Asker& ask, bool final) {
     Sums sums;
-    for (const unsigned width : sink::widths)
-        for (const auto& row : ask.rows("SELECT producer, attempt, dtype, metric, sum(n), sum(h), count() FROM (" +
-                                        hashed_rows_sql(width, "1", final) + ") GROUP BY producer, attempt, dtype, metric"))
-            sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+    for (const unsigned width : sink::widths) {
+        RowShape shape = shape_of(ask, width);
+        std::vector<std::vector<std::string>> rows = sum_rows(ask, width, final, shape);
+        // Rows of another shape may have been stored meanwhile; rows never go away, so asking again afterwards settles it.
+        if (shape != RowShape::any && shape_of(ask, width) != shape) rows = sum_rows(ask, width, final, RowShape::any);
+        for (const auto& row : rows) sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+    }
     return sums;
 }
 
@@ -111,7 +130,7 @@ void count_layer(Report& report, const char* layer, const Pair& counts, bool set
 
 }  // namespace
 
-std::string hashed_rows_sql(unsigned width, const std::string& where, bool final) {
+std::string hashed_rows_sql(unsigned width, const std::string& where, bool final, RowShape shape) {
     std::string names, planes;
     for (unsigned p = 0; p < width; ++p) {
         names += "b" + std::to_string(p) + ", ";
@@ -122,20 +141,21 @@ std::string hashed_rows_sql(unsigned width, const std::string& where, bool final
     const std::string seed = "xxh3(concat(toString(run), '|', toString(producer), '|', toString(attempt), '|', transform(dtype, [1,2,3,4,5,6,7,8,9,10,11,12,13], "
                              "['f16','bf16','f32','f64','i8','i16','i32','i64','u8','u16','u32','u64','bool'], ''), '|', toString(metric)))";
     const std::string base = seed + " + env_first * " + env_factor + " + toUInt64(step_first) * " + step_factor;
-    const auto branch = [&](const std::string& condition, const std::string& offset, const std::string& start) {
-        return "SELECT producer, attempt, dtype, metric, env_first, step_first, origin_seq, origin_row, length(v.p0) AS n, " + start +
-               " AS base, arraySum((" + names + "i) -> intHash64(" + sink::bits_sql(width) + " + base + " + offset + "), " + planes +
-               "arrayEnumerate(v.p0)) AS h FROM tallyman.points_w" + std::to_string(width) + (final ? " FINAL" : "") +
-               " WHERE run = {run:String} AND (" + where + ") AND " + condition;
+    // The base of a row is made once per row, outside the lambda that runs per value.
+    const auto branch = [&](const char* condition, const std::string& offset, const std::string& start) {
+        return "SELECT producer, attempt, dtype, metric, env_first, step_first, length(v.p0) AS n, arraySum((" + names + "i) -> intHash64(" +
+               sink::bits_sql(width) + " + base + " + offset + "), " + planes + "arrayEnumerate(v.p0)) AS h FROM (SELECT *, " + start +
+               " AS base FROM tallyman.points_w" + std::to_string(width) + (final ? " FINAL" : "") + " WHERE run = {run:String} AND (" +
+               where + ")" + condition + ")";
     };
-    // Dense rows of one step, dense rows of one environment, and the rest.
-    const std::string dense = "empty(idx) AND empty(step_list)";
-    return branch(dense + " AND steps = 1", "(i - 1) * " + env_factor, base) + " UNION ALL " +
-           branch(dense + " AND steps > 1 AND length(v.p0) = steps", "toUInt64((i - 1) * step_stride) * " + step_factor, base) + " UNION ALL " +
-           branch("NOT (" + dense + " AND (steps = 1 OR length(v.p0) = steps))",
-                  "toUInt64(env_first + if(empty(idx), intDiv(i - 1, steps), idx[1 + intDiv(i - 1, steps)])) * " + env_factor +
-                      " + toUInt64(if(empty(step_list), step_first + ((i - 1) % steps) * step_stride, step_list[i])) * " + step_factor,
-                  seed);
+    const std::string steps = "toUInt64((i - 1) * step_stride) * " + step_factor;
+    const std::string any = "toUInt64(env_first + if(empty(idx), intDiv(i - 1, steps), idx[1 + intDiv(i - 1, steps)])) * " + env_factor +
+                            " + toUInt64(if(empty(step_list), step_first + ((i - 1) % steps) * step_stride, step_list[i])) * " + step_factor;
+    if (shape == RowShape::one_step) return branch("", "(i - 1) * " + env_factor, base);
+    if (shape == RowShape::one_env) return branch("", steps, base);
+    return branch((std::string(" AND ") + one_step).c_str(), "(i - 1) * " + env_factor, base) + " UNION ALL " +
+           branch((std::string(" AND ") + one_env).c_str(), steps, base) + " UNION ALL " +
+           branch((std::string(" AND NOT (") + one_step + ") AND NOT (" + one_env + ")").c_str(), any, seed);
 }
 
 Report prove_store(const tools::QueryFn& query, const std::string& run) {

@@ -195,6 +195,25 @@ TEST_CASE("a hole in the sequences below the run's newest parcel is seen") {
     CHECK(r.verdict == "pending");
 }
 
+TEST_CASE("runs of one row shape only are exact too: steps one by one, and many steps of one environment") {
+    if (!kit::have_chdb()) return;
+    std::uint64_t seed = 30;
+    for (const std::uint32_t steps : {1U, 64U, 40U}) {
+        kit::Producer p("shape" + std::to_string(steps), ++seed);
+        p.start = StartId{1000 + seed};
+        std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
+        for (const Dtype d : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::i64})
+            parcels.push_back(p.frames({{d, dtype_name(d)}}, 70, 150, {kit::dense(-3, steps, 3), kit::dense(500, steps, 2)}));
+        parcels.push_back(p.live({}));
+        parcels.push_back(p.live({ProducerWhat::closed}, false));
+        world().insert(parcels, seed);
+        const auto r = world().prove(p.origin.run);
+        INFO(r.text());
+        CHECK(r.verdict == "exact");
+        CHECK(r.checked == p.points.size());
+    }
+}
+
 TEST_CASE("a run nobody knows is pending, not exact") {
     if (!kit::have_chdb()) return;
     CHECK(world().prove("nobody").verdict == "pending");
