@@ -291,6 +291,21 @@ int add_scalar_ring(tally_run* run, Writer* w) {
 
 // ---- writers -----------------------------------------------------------------------------------------------------
 
+void free_writer(Writer* w) {
+    ::free(w->scalars);
+    ::free(w->slots);
+    ::free(w->blocks);
+    ::free(w);
+}
+
+void free_block(BlockDef& b) {
+    for (std::uint32_t m = 0; b.names != nullptr && m < b.metrics; ++m) ::free(b.names[m]);
+    ::free(b.names);
+    ::free(b.dtypes);
+    ::free(b.widths_before);
+    b = {};
+}
+
 int make_writer(tally_run* run, Writer** out) {
     auto* w = static_cast<Writer*>(zeroed(sizeof(Writer)));
     if (w == nullptr) return -ENOMEM;
@@ -299,13 +314,20 @@ int make_writer(tally_run* run, Writer** out) {
     w->tid = static_cast<pid_t>(::syscall(SYS_gettid));
     w->slots = static_cast<SeriesSlot*>(zeroed(sizeof(SeriesSlot) * series_max));
     w->blocks = static_cast<ClientRing**>(zeroed(sizeof(ClientRing*) * blocks_max));
-    if (w->slots == nullptr || w->blocks == nullptr) return fault(run, -ENOMEM, "no memory for a producer%s");
+    if (w->slots == nullptr || w->blocks == nullptr) {
+        free_writer(w);
+        return fault(run, -ENOMEM, "no memory for a producer%s");
+    }
     const int rc = add_scalar_ring(run, w);
-    if (rc != 0) return rc;
+    if (w->scalar_count == 0) {
+        free_writer(w);
+        return rc;
+    }
+    // Also when its ring was refused: the run frees it, and the next agent may take it.
     w->next = run->writers;
     run->writers = w;
     *out = w;
-    return 0;
+    return rc;
 }
 
 // After a fork the parent's rings are not mapped here; the child starts over.
@@ -706,19 +728,11 @@ void free_run(tally_run* run) {
     });
     for (Writer* w = run->writers; w != nullptr;) {
         Writer* next = w->next;
-        ::free(w->scalars);
-        ::free(w->slots);
-        ::free(w->blocks);
-        ::free(w);
+        free_writer(w);
         w = next;
     }
     for (int i = 0; i < run->series_count.load(); ++i) ::free(run->series[i].name);
-    for (int i = 0; i < run->block_count.load(); ++i) {
-        for (std::uint32_t m = 0; m < run->blocks[i].metrics; ++m) ::free(run->blocks[i].names[m]);
-        ::free(run->blocks[i].names);
-        ::free(run->blocks[i].dtypes);
-        ::free(run->blocks[i].widths_before);
-    }
+    for (int i = 0; i < run->block_count.load(); ++i) free_block(run->blocks[i]);
     for (char* s : {run->project, run->name, run->role, run->labels, run->continues}) ::free(s);
     ::free(run->series);
     ::free(run->blocks);
@@ -869,17 +883,21 @@ TALLY_API int tally_block_open(tally_run* run, const tally_block_options* o) {
     b.dtypes = static_cast<std::uint8_t*>(zeroed(o->metrics));
     b.names = static_cast<char**>(zeroed(sizeof(char*) * o->metrics));
     b.widths_before = static_cast<std::uint64_t*>(zeroed(sizeof(std::uint64_t) * (std::uint64_t{o->metrics} + 1)));
-    if (b.dtypes == nullptr || b.names == nullptr || b.widths_before == nullptr) return fault(run, -ENOMEM, "no memory for a block%s");
+    const auto give_up = [&b, run](int code, const char* sentence) {
+        free_block(b);
+        return fault(run, code, sentence);
+    };
+    if (b.dtypes == nullptr || b.names == nullptr || b.widths_before == nullptr) return give_up(-ENOMEM, "no memory for a block%s");
     for (std::uint32_t m = 0; m < o->metrics; ++m) {
         b.dtypes[m] = o->dtypes != nullptr ? o->dtypes[m] : static_cast<std::uint8_t>(o->dtype);
-        if (client::width_of(b.dtypes[m]) == 0) return fault(run, -EINVAL, "unknown dtype%s");
+        if (client::width_of(b.dtypes[m]) == 0) return give_up(-EINVAL, "unknown dtype%s");
         if (o->names[m] == nullptr || o->names[m][0] == 0 || !text_ok(o->names[m], text_bytes_max))
-            return fault(run, -EINVAL, "a metric name is 1-256 bytes of UTF-8 without control characters%s");
+            return give_up(-EINVAL, "a metric name is 1-256 bytes of UTF-8 without control characters%s");
         b.names[m] = ::strdup(o->names[m]);
         b.widths_before[m + 1] = b.widths_before[m] + client::width_of(b.dtypes[m]);
         b.frame_bytes += vector_bytes(b, m, b.env_count);
     }
-    if (!names_distinct(b.names, b.metrics)) return fault(run, -EINVAL, "a metric is named twice in this block%s");
+    if (!names_distinct(b.names, b.metrics)) return give_up(-EINVAL, "a metric is named twice in this block%s");
     pthread_mutex_lock(&run->mutex);
     const int id = run->block_count.load();
     if (id < blocks_max) {
@@ -887,7 +905,7 @@ TALLY_API int tally_block_open(tally_run* run, const tally_block_options* o) {
         run->block_count.store(id + 1, std::memory_order_release);
     }
     pthread_mutex_unlock(&run->mutex);
-    if (id >= blocks_max) return fault(run, -E2BIG, "too many blocks%s");
+    if (id >= blocks_max) return give_up(-E2BIG, "too many blocks%s");
     if (run->disabled) return id;
     Writer* w = nullptr;
     ClientRing* r = nullptr;
