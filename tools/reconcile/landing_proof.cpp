@@ -85,9 +85,11 @@ private:
                 if (auto s = parcel::read_stats(body); s && s->origin.run == r_.run) r_.stats.stored += s->stats.size();
                 return;
             case parcel::SectionKind::gaps:
-                if (auto s = parcel::read_gaps(body); s && s->origin.run == r_.run)
+                if (auto s = parcel::read_gaps(body); s && s->origin.run == r_.run) {
+                    r_.gap_rows += s->gaps.size();
                     for (const parcel::Gap& g : s->gaps)
                         if (g.reason != "ring_full" && g.reason != "record_too_big" && g.reason != "registry_full") r_.points_declared_lost += g.points;
+                }
                 return;
             default: return;
         }

@@ -31,6 +31,16 @@ struct TempDir {
     }
 };
 
+// For stores that stay open until the process ends: the engine must not be torn down before its own threads are.
+inline void remove_at_exit(const std::string& path) {
+    static std::string dir;
+    dir = path;
+    std::atexit([] {
+        std::error_code ignored;
+        std::filesystem::remove_all(dir, ignored);
+    });
+}
+
 inline bool have_chdb() {
     if (!sink::find_chdb().empty()) return true;
     std::printf("SKIP: libchdb not found\n");

@@ -22,6 +22,7 @@ struct World {
     kit::TempDir dir;
     std::unique_ptr<sink::Connection> db;
     World() {
+        kit::remove_at_exit(dir.path);
         db = std::move(*sink::Connection::open({{}, dir.path, {}}));
         REQUIRE(sink::apply_schema(*db));
     }
