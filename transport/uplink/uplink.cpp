@@ -94,6 +94,7 @@ public:
             stopping_ = true;
             for (Slot& slot : slots_) end_slot(slot, 0, 0, "stopping");
             timer_.cancel();
+            io_.stop();  // timers inside a closing WebSocket would hold run() for a while
         });
     }
     void wake() override {
