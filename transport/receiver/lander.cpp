@@ -218,6 +218,7 @@ private:
                 const auto peeked = parcel::peek(*r.payload);
                 if (!peeked) {
                     log_error("receiver.landed_unreadable", {{"seq", raw(r.id.seq)}, {"error", peeked.error()}});
+                    unreadable_ = true;
                     continue;
                 }
                 const parcel::Identity& origin = peeked->identity;
@@ -273,9 +274,10 @@ private:
     }
 
     // Once the backlog of earlier lives was read: whatever they landed and is not outstanding now has been stored,
-    // for a record leaves the landing no other way (I2).
+    // for a record leaves the landing no other way (I2). Where the landing is damaged that cannot be told, and nothing is
+    // derived: hosts that wait for `stored` keep their data.
     void caught_up() {
-        if (restored_.empty()) return;
+        if (restored_.empty() || unreadable_ || !landing_->damage().empty()) return;
         std::map<LaneKey, IntervalSet> open;
         for (const auto& [landing, origin] : outstanding_) open[origin.key].insert(origin.seq);
         for (const auto& [key, received] : restored_)
@@ -330,6 +332,7 @@ private:
     std::map<LaneKey, IntervalSet> stored_;
     std::uint64_t sink_bytes_ = 0;
     std::int64_t swept_ns_ = 0;
+    bool unreadable_ = false;
     std::map<LaneKey, IntervalSet> restored_;  // received by earlier lives; empty once caught up
     LanderStats stats_;
 };

@@ -409,7 +409,7 @@ private:
     void unauthorized(const char* which) {
         ++shared_->refused_connections;
         log_warn("receiver.unauthorized", {{"needs", which}});
-        answer(http::status::unauthorized, std::string("a valid ") + which + " token is needed\n", false);
+        answer(http::status::unauthorized, std::string("a valid ") + which + " token is needed\n", true);
     }
     void refused(http::status status, const char* why) {
         ++shared_->refused_connections;
