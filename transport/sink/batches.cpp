@@ -100,7 +100,7 @@ bool BatchLedger::replay(std::uint8_t kind, ByteView body) {
     ByteReader in(body);
     if (kind == kind_snapshot) {
         in.bytes(landing_.bytes.size());
-        salt_ = in.get<std::uint64_t>();
+        in.get<std::uint64_t>();  // an earlier life's salt: every life draws its own, so a restored landing repeats no id
         counter_ = in.get<std::uint64_t>();
         return get_sets(in, stored_);
     }

@@ -12,6 +12,9 @@ namespace tally::sink {
 
 namespace {
 
+constexpr unsigned rows_per_section_bits = 20;
+constexpr std::uint32_t refusal_row = (1U << rows_per_section_bits) - 1;  // of the gap row a refused section leaves
+
 constexpr std::int64_t ns_per_s = 1'000'000'000;
 constexpr std::uint32_t no_month = 197001;
 
@@ -97,14 +100,18 @@ void RowBuilder::add_parcel(ByteView bytes) {
     for (std::size_t i = 0; i < view->sections().size(); ++i) {
         for (auto& [number, tables] : months_)
             for (Block* block : tables->blocks()) block->mark();
-        const std::uint32_t row = at.row;
+        // Per section, so that a section this build refuses and another accepts shifts no number of the others.
+        const std::uint32_t first_row = static_cast<std::uint32_t>(i) << rows_per_section_bits;
+        at.row = first_row;
         at.run.clear();
         at.month = no_month;
         at.section_points = 0;
-        if (const Status done = add_section(at, i); !done) {
+        Status done = add_section(at, i);
+        if (done && at.row - first_row > refusal_row) done = fail(Code::too_big, "sink: rows of one section", at.row - first_row);
+        if (!done) {
             for (auto& [number, tables] : months_)
                 for (Block* block : tables->blocks()) block->rollback();
-            at.row = row;
+            at.row = first_row | refusal_row;
             add_refused(at, i, done.error());
             continue;
         }
