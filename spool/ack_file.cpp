@@ -15,21 +15,24 @@
 
 namespace tally::spool {
 
-Bytes encode_acks(const AckTable& table, const Uuid& spool, std::uint64_t generation) {
+Bytes encode_acks(const AckTable& table, const Uuid& spool, std::uint64_t generation, KeepUntil keep_until) {
     Bytes out;
     ByteWriter writer(out);
     AckFileHeader header{};
     header.magic = ack_magic;
     header.version = version;
     header.generation = generation;
+    header.keep_until = keep_until == KeepUntil::stored ? 1 : 0;
     std::copy(spool.bytes.begin(), spool.bytes.end(), header.spool);
     header.entries = static_cast<std::uint32_t>(table.size());
     writer.put(header);
     for (const auto& [key, sets] : table) {
         writer.put(key.first);
         writer.put(static_cast<std::uint64_t>(key.second));  // u8 lane and 7 zero bytes
-        sets.received.write(writer);
-        sets.stored.write(writer);
+        writer.put(sets.durable_group);
+        writer.put(sets.durable_seq);
+        writer.put(sets.receiver);
+        for (const IntervalSet* set : {&sets.received, &sets.stored, &sets.lost}) set->write(writer);
     }
     writer.patch(offsetof(AckFileHeader, bytes), static_cast<std::uint32_t>(out.size()));
     writer.patch(offsetof(AckFileHeader, xxh3), xxh3(ByteView(out).subspan(24)));
@@ -47,15 +50,21 @@ Result<DecodedAcks> decode_acks(ByteView file, const Uuid& spool) {
         return fail(Code::conflict, "ack file of another spool");
     DecodedAcks out;
     out.generation = header.generation;
+    out.keep_until = header.keep_until == 0 ? KeepUntil::received : KeepUntil::stored;
     for (std::uint32_t i = 0; i < header.entries; ++i) {
         const auto start = in.get<std::uint64_t>();
         const auto lane = in.get<std::uint64_t>();
-        auto received = IntervalSet::read(in);
-        if (!received) return std::unexpected(received.error());
-        auto stored = IntervalSet::read(in);
-        if (!stored) return std::unexpected(stored.error());
+        AckSets sets;
+        sets.durable_group = in.get<std::uint64_t>();
+        sets.durable_seq = in.get<std::uint64_t>();
+        sets.receiver = in.get<Uuid>();
+        for (IntervalSet* set : {&sets.received, &sets.stored, &sets.lost}) {
+            auto read = IntervalSet::read(in);
+            if (!read) return std::unexpected(read.error());
+            *set = std::move(*read);
+        }
         if (!in.ok() || lane >= lane_count) return fail(Code::corrupt, "ack file entry", i);
-        out.table[{start, static_cast<Lane>(lane)}] = {std::move(*received), std::move(*stored)};
+        out.table[{start, static_cast<Lane>(lane)}] = std::move(sets);
     }
     return out;
 }
@@ -81,6 +90,7 @@ AckTable AckFile::load() {
         ++readable;
         if (decoded->generation < generation_) continue;
         generation_ = decoded->generation;
+        keep_until_ = decoded->keep_until;
         next_slot_ = 1 - slot;
         out = std::move(decoded->table);
     }
@@ -90,8 +100,8 @@ AckTable AckFile::load() {
     return out;
 }
 
-Status AckFile::save(const AckTable& table) {
-    const Bytes file = encode_acks(table, spool_, generation_ + 1);
+Status AckFile::save(const AckTable& table, KeepUntil keep_until) {
+    const Bytes file = encode_acks(table, spool_, generation_ + 1, keep_until);
     const std::string path = slot_path(next_slot_);
     constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW;
     Fd fd(::open(path.c_str(), flags));

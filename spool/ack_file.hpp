@@ -13,12 +13,17 @@
 #include "agent/base/interval_set.hpp"
 #include "agent/base/types.hpp"
 #include "spool/format.hpp"
+#include "spool/options.hpp"
 
 namespace tally::spool {
 
 struct AckSets {
+    std::uint64_t durable_group = 0;  // of the start, when this was saved
+    std::uint64_t durable_seq = 0;    // last sequence of this lane in groups <= durable_group
+    Uuid receiver;                    // who said `received`; nil: several, or nobody yet
     IntervalSet received;
     IntervalSet stored;
+    IntervalSet lost;  // parked, damaged or dropped, and the gap that says so is durable
     bool operator==(const AckSets&) const = default;
 };
 using LaneKey = std::pair<std::uint64_t, Lane>;  // start, lane
@@ -26,9 +31,10 @@ using AckTable = std::map<LaneKey, AckSets>;
 
 inline constexpr std::uint64_t slot_bytes_max = 256ULL << 20;
 
-Bytes encode_acks(const AckTable& table, const Uuid& spool, std::uint64_t generation);
+Bytes encode_acks(const AckTable& table, const Uuid& spool, std::uint64_t generation, KeepUntil keep_until = KeepUntil::received);
 struct DecodedAcks {
     std::uint64_t generation = 0;
+    KeepUntil keep_until = KeepUntil::received;
     AckTable table;
 };
 Result<DecodedAcks> decode_acks(ByteView file, const Uuid& spool);
@@ -42,7 +48,9 @@ public:
     AckTable load();
     // False when a slot was unreadable: an older state may have been taken, so what is missing proves nothing.
     bool certain() const { return certain_; }
-    Status save(const AckTable& table);
+    Status save(const AckTable& table, KeepUntil keep_until);
+    // As of load().
+    KeepUntil keep_until() const { return keep_until_; }
     std::uint64_t bytes() const { return bytes_[0] + bytes_[1]; }
 
 private:
@@ -54,6 +62,7 @@ private:
     unsigned next_slot_ = 0;
     std::uint64_t bytes_[2] = {};
     bool certain_ = true;
+    KeepUntil keep_until_ = KeepUntil::received;
 };
 
 }  // namespace tally::spool

@@ -64,7 +64,7 @@ Result<std::vector<Fetched>> Fetcher::fetch(Lane lane, std::uint64_t bytes_max) 
         if (it == store_.chain[at].end()) return out;
         Segment& segment = *it->second;
         if (segment.number != place.number) place = {segment.number, 0};
-        if (!store_.all_settled_from(segment)) {
+        if (!store_.all_from(segment, &Book::settled)) {
             if (auto loaded = store_.load_index(segment); !loaded) {
                 // Deleted or unreadable behind our back: nothing to hand out, its records are named as damage.
                 log_error("spool.segment_unreadable", {{"file", segment.path}, {"error", loaded.error()}});

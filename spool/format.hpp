@@ -37,10 +37,13 @@ struct SegmentHeader {
     std::uint32_t starts;        // entries of the starts table
     std::uint32_t cursors;       // entries of the cursor table
     std::uint32_t cursor_bytes;  // bytes of the cursor table
-    std::uint8_t reserved[16];
+    std::uint64_t committed_seq[3];  // last sequence per lane of groups <= committed_group; 0 when none
+    std::uint64_t next_number[3];    // no segment of the lane had this number or a higher one
+    std::uint8_t reserved[32];
 };
-static_assert(sizeof(SegmentHeader) == 128 && std::is_trivially_copyable_v<SegmentHeader>);
+static_assert(sizeof(SegmentHeader) == 192 && std::is_trivially_copyable_v<SegmentHeader>);
 static_assert(offsetof(SegmentHeader, spool) == 24 && offsetof(SegmentHeader, created_ns) == 88);
+static_assert(offsetof(SegmentHeader, committed_seq) == 112 && offsetof(SegmentHeader, next_number) == 136);
 
 // How an earlier life on this spool ended: what lies beyond was never committed.
 struct EndedStart {
@@ -73,11 +76,11 @@ struct RecordHeader {
     std::uint32_t cursors;
     std::uint64_t segment_number;
     std::uint64_t offset;  // of this header in the file
-    std::uint8_t reserved1[24];
+    std::uint64_t durable_seq[3];  // last sequence per lane of groups <= durable; 0 when none
 };
 static_assert(sizeof(RecordHeader) == 128 && std::is_trivially_copyable_v<RecordHeader>);
 static_assert(offsetof(RecordHeader, payload_xxh3) == 16 && offsetof(RecordHeader, lane) == 56);
-static_assert(offsetof(RecordHeader, seq) == 64 && offsetof(RecordHeader, offset) == 96);
+static_assert(offsetof(RecordHeader, seq) == 64 && offsetof(RecordHeader, durable_seq) == 104);
 
 struct AckFileHeader {
     std::uint64_t magic;
@@ -87,7 +90,7 @@ struct AckFileHeader {
     std::uint64_t generation;  // the higher valid slot counts
     std::uint8_t spool[16];
     std::uint32_t entries;
-    std::uint32_t reserved;
+    std::uint32_t keep_until;  // 0 received, 1 stored: what a record is kept for
 };
 static_assert(sizeof(AckFileHeader) == 56 && std::is_trivially_copyable_v<AckFileHeader>);
 

@@ -73,7 +73,7 @@ void name_unreadable(Store& store, const BadFile& file, std::vector<EndedStart>&
     }
     for (const auto& [start, seqs] : lost) {
         for (const Interval& part : seqs.intervals()) {
-            store.damage.push_back({StartId{start}, file.lane, part.first, part.last, file.bytes, file.path,
+            store.damage.push_back({false, StartId{start}, file.lane, part.first, part.last, file.bytes, file.path,
                                     "segment header unreadable"});
         }
         for (EndedStart& entry : starts) {
@@ -117,6 +117,9 @@ void add_segments(Store& store, const Listing& listing) {
         }
         store.relink(static_cast<Lane>(lane));
         store.number_next[lane] = listing.number_highest[lane] + 1;
+        for (const auto& chain : listing.chain)
+            for (const FoundSegment& found : chain)
+                store.number_next[lane] = std::max(store.number_next[lane], found.header.next_number[lane]);
     }
 }
 
@@ -130,8 +133,7 @@ void fill_books(Store& store, const AckTable& acks) {
     }
     for (const Lane lane : lanes) store.books.of(raw(store.start), lane);
     for (const ParcelId& id : store.parked) {
-        if (store.starts_here(raw(id.start)))
-            store.books.settle({raw(id.start), id.lane}, raw(id.seq), raw(id.seq));
+        if (store.starts_here(raw(id.start))) store.name_parked(id);
     }
 }
 
@@ -164,7 +166,7 @@ void name_missing_front(Store& store) {
             if (last == 0) continue;
             const auto missing = book->settled.missing(1, last);
             for (const Interval& part : missing) {
-                store.damage.push_back({StartId{key.first}, key.second, part.first, part.last, 0,
+                store.damage.push_back({false, StartId{key.first}, key.second, part.first, part.last, 0,
                                         segment->path, "segments before this one are gone"});
                 store.books.settle(key, part.first, part.last);
             }
@@ -177,15 +179,6 @@ void index_tails(Store& store, Judged& judged) {
         auto& chain = store.chain[static_cast<std::size_t>(key.first)];
         if (const auto it = chain.find(key.second); it != chain.end()) {
             [[maybe_unused]] const Status loaded = store.load_index(*it->second, &walk);
-        }
-    }
-    // Where sequences are unknowable every bad range of the tail is worth keeping.
-    for (const Damage& damage : judged.damage) {
-        for (auto& [key, walk] : judged.walks) {
-            auto& chain = store.chain[static_cast<std::size_t>(key.first)];
-            const auto it = chain.find(key.second);
-            if (it == chain.end() || it->second->header.start != raw(damage.start)) continue;
-            for (const BadRange& bad : walk.bad) store.quarantine_range(*it->second, bad.offset, bad.bytes);
         }
     }
 }
@@ -243,13 +236,13 @@ Result<Segment*> recover(Store& store) {
     store.uuid = *uuid;
     store.ack_file = AckFile(store.options.dir, *uuid);
     const AckTable acks = store.ack_file.load();
+    if (store.ack_file.keep_until() == KeepUntil::stored) store.books.keep_until(KeepUntil::stored);
     auto judged = judge(*listing, acks, true);
     if (!judged) return std::unexpected(judged.error());
     fault_point("recovery-judged");
 
     store.ended = judged->starts;
     store.cursors = std::move(judged->cursors);
-    store.damage = judged->damage;
     TALLY_TRY(set_aside(store, *listing, store.ended));
     add_segments(store, *listing);
     do {

@@ -89,6 +89,8 @@ void Writer::settle_in(InFlightGroup& group, const std::vector<Placed>& placed, 
         h.flags = rewritten ? record_rewritten : 0;
         h.seq = record.seq;
         h.durable = store_.durable;
+        for (const Lane each : {Lane::live, Lane::bulk, Lane::file})
+            h.durable_seq[static_cast<std::size_t>(each)] = store_.books.of(h.start, each).last;
         h.payload_bytes = static_cast<std::uint32_t>(record.payload->size());
         h.segment_number = place.segment->number;
         h.offset = place.offset;

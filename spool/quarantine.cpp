@@ -67,7 +67,7 @@ void Store::judge_damage(Segment& segment, const Walk& walk) {
     found = holes(segment);
     std::uint64_t bytes = walk.bad_bytes;
     for (const Interval& part : found) {
-        damage.push_back({StartId{segment.header.start}, segment.lane, part.first, part.last, bytes,
+        damage.push_back({false, StartId{segment.header.start}, segment.lane, part.first, part.last, bytes,
                           segment.path, walk.bad_bytes == 0 ? "records missing" : "records unreadable"});
         log_error("spool.damage",
                   {{"file", segment.path}, {"first", part.first}, {"last", part.last}, {"bytes", bytes}});
@@ -94,11 +94,19 @@ bool Store::copy_behind(const Segment& segment, std::uint64_t seq) const {
 
 void Store::lose_record(Segment& segment, const RecordRef& record, std::string_view why) {
     books.settle({segment.header.start, segment.lane}, record.seq, record.seq);
-    damage.push_back({StartId{segment.header.start}, segment.lane, record.seq, record.seq,
+    damage.push_back({false, StartId{segment.header.start}, segment.lane, record.seq, record.seq,
                       record.payload_bytes, segment.path, std::string(why)});
     log_error("spool.damage", {{"file", segment.path}, {"seq", record.seq}, {"why", why}});
     quarantine_range(segment, record.offset,
                      sizeof(RecordHeader) + record.cursor_bytes + record.payload_bytes);
+}
+
+void Store::name_parked(const ParcelId& id) {
+    const LaneKey key{raw(id.start), id.lane};
+    if (books.find(key.first, key.second) == nullptr) return;
+    books.settle(key, raw(id.seq), raw(id.seq));
+    if (books.of(key.first, key.second).acks.lost.contains(raw(id.seq))) return;  // declared already
+    damage.push_back({true, id.start, id.lane, raw(id.seq), raw(id.seq), 0, options.dir + "/parked", "parked"});
 }
 
 void Store::quarantine_range(const Segment& segment, std::uint64_t offset, std::uint64_t bytes) {

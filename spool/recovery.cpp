@@ -22,7 +22,13 @@ public:
 private:
     struct Seen {
         std::map<std::uint64_t, std::vector<std::pair<const FoundSegment*, const WalkedRecord*>>> groups;
-        std::uint64_t durable = 0;
+        EndedStart claim{};  // the highest `durable` of the records
+
+        void note(std::uint64_t group, const std::uint64_t (&seq)[lane_count]) {
+            if (group <= claim.group) return;
+            claim.group = group;
+            std::copy(std::begin(seq), std::end(seq), std::begin(claim.seq));
+        }
     };
 
     void collect_tables();
@@ -33,9 +39,8 @@ private:
     void walk_back(const Chain& chain, std::uint64_t group, Seen& seen);
     EndedStart judge_start(std::uint64_t start);
     bool group_complete(const Seen& seen, std::uint64_t group) const;
-    // Highest sequence known to be acknowledged; 0 when none.
-    std::uint64_t acked_last(std::uint64_t start, std::size_t lane) const;
-    void name_lost_tail(const Seen& seen, const EndedStart& end);
+    void note_acks(std::uint64_t start, Seen& seen) const;
+    void name_untold();
     Status recover_cursors();
 
     const Listing& listing_;
@@ -101,7 +106,7 @@ void Judge::walk_back(const Chain& chain, std::uint64_t group, Seen& seen) {
         bool above = false;
         for (const WalkedRecord& record : walked.records) {
             seen.groups[record.header.group].emplace_back(*it, &record);
-            seen.durable = std::max(seen.durable, record.header.durable);
+            seen.note(record.header.durable, record.header.durable_seq);
             above = above || record.header.group > group;
         }
         if (!walked.records.empty() && !above) return;
@@ -121,76 +126,55 @@ bool Judge::group_complete(const Seen& seen, std::uint64_t group) const {
     return valid.size() == total;
 }
 
-std::uint64_t Judge::acked_last(std::uint64_t start, std::size_t lane) const {
-    const auto it = acks_.find({start, static_cast<Lane>(lane)});
-    if (it == acks_.end() || it->second.received.empty()) return 0;
-    return it->second.received.intervals().back().last;
-}
-
-// Records of the last committed group that are gone, with no later record to show a hole in the sequence.
-void Judge::name_lost_tail(const Seen& seen, const EndedStart& end) {
-    const auto last = seen.groups.find(end.group);
-    if (last == seen.groups.end()) return;
-    std::set<std::uint32_t> found;
-    std::set<std::uint64_t> seqs[lane_count];
-    for (const auto& [segment, record] : last->second) {
-        found.insert(record->header.index);
-        seqs[record->header.lane].insert(record->header.seq);
-    }
-    const std::uint64_t total = last->second.front().second->header.total;
-    std::uint64_t explained = found.size();
+// Records whose segments are acknowledged and deleted are known from the ack file alone.
+void Judge::note_acks(std::uint64_t start, Seen& seen) const {
+    std::uint64_t group = 0;
+    std::uint64_t seq[lane_count] = {};
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        std::uint64_t before = 0;
-        std::uint64_t walked = 0;
-        for (const auto& [group, records] : seen.groups) {
-            for (const auto& [segment, record] : records) {
-                if (record->header.lane != lane || group > end.group) continue;
-                walked = std::max(walked, record->header.seq);
-                if (group < end.group) before = std::max(before, record->header.seq);
-            }
-        }
-        if (acked_last(end.start, lane) > walked) return;  // acknowledged and deleted, not lost
-        if (!seqs[lane].empty() && *seqs[lane].rbegin() > before) {
-            explained += *seqs[lane].rbegin() - before - seqs[lane].size();
-        }
+        const auto it = acks_.find({start, static_cast<Lane>(lane)});
+        if (it == acks_.end()) continue;
+        group = std::max(group, it->second.durable_group);
+        seq[lane] = it->second.durable_seq;
     }
-    if (explained >= total) return;
-    Damage damage;
-    damage.start = StartId{end.start};
-    damage.what = std::to_string(total - explained) + " record(s) of the last durable group";
-    out_.damage.push_back(std::move(damage));
+    seen.note(group, seq);
 }
 
 EndedStart Judge::judge_start(std::uint64_t start) {
     Chain chains[lane_count];
     Seen seen;
+    note_acks(start, seen);
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
         chains[lane] = chain_of(static_cast<Lane>(lane), start);
         for (const FoundSegment* segment : chains[lane])
-            seen.durable = std::max(seen.durable, segment->header.committed_group);
+            seen.note(segment->header.committed_group, segment->header.committed_seq);
     }
     // The live lane first: its tail shows how far the others have to be read.
     const std::uint64_t known = chains[0].empty() ? 0 : chains[0].back()->header.committed_group;
     walk_back(chains[0], known, seen);
-    for (std::size_t lane = 1; lane < lane_count; ++lane) {
-        walk_back(chains[lane], seen.durable == 0 ? 0 : seen.durable - 1, seen);
-    }
-    EndedStart end{};
+    for (std::size_t lane = 1; lane < lane_count; ++lane) walk_back(chains[lane], seen.claim.group, seen);
+    EndedStart end = seen.claim;
     end.start = start;
-    end.group = seen.durable;
-    while (group_complete(seen, end.group + 1)) ++end.group;
-    for (const auto& [group, records] : seen.groups) {
-        if (group > end.group) break;
-        for (const auto& [segment, record] : records) {
+    while (group_complete(seen, end.group + 1)) {
+        ++end.group;
+        for (const auto& [segment, record] : seen.groups.at(end.group)) {
             auto& seq = end.seq[record->header.lane];
             seq = std::max(seq, record->header.seq);
         }
     }
-    name_lost_tail(seen, end);
-    for (std::size_t lane = 0; lane < lane_count; ++lane) {
-        end.seq[lane] = std::max(end.seq[lane], acked_last(start, lane));
-    }
     return end;
+}
+
+// A life tells the receiver how those before it ended in its first group. If it never got one durable, what its header
+// names is handed on, also where no segment is left.
+void Judge::name_untold() {
+    const auto& live = listing_.chain[0];
+    if (live.empty()) return;
+    const FoundSegment& newest = live.back();
+    if (ends_.at(newest.header.start).group != 0) return;
+    std::vector<EndedStart> untold;
+    for (const EndedStart& entry : newest.starts)
+        if (entry.group != 0 && find_start(out_.starts, entry.start) == nullptr) untold.push_back(entry);
+    out_.starts.insert(out_.starts.begin(), untold.begin(), untold.end());
 }
 
 Status Judge::recover_cursors() {
@@ -228,6 +212,7 @@ Result<Judged> Judge::run() {
         if (!ends_.contains(start)) ends_.emplace(start, judge_start(start));
         out_.starts.push_back(ends_.at(start));
     }
+    name_untold();
     TALLY_TRY(recover_cursors());
     return std::move(out_);
 }

@@ -24,12 +24,11 @@ namespace tally::spool {
 using SegmentKey = std::pair<Lane, std::uint64_t>;
 
 struct Judged {
-    std::vector<EndedStart> starts;  // every start that has a segment, oldest first
+    std::vector<EndedStart> starts;  // every start that has a segment or was not told of yet, oldest first
     CursorTable cursors;
     std::map<SegmentKey, Walk> walks;  // of the segments that had to be read
-    std::vector<Damage> damage;        // committed records whose sequences cannot be known
 };
-// `acks` stands for records whose segments are deleted already. sync_first: the caller is going to act on it (opening),
+// `acks` says what was durable and whose segments are deleted already. sync_first: the caller is going to act on it (opening),
 // so the bytes read must be on the disk.
 Result<Judged> judge(const Listing& listing, const AckTable& acks, bool sync_first);
 

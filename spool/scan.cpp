@@ -70,7 +70,6 @@ bool Scan::segment(const FoundSegment& found) {
 }
 
 void Scan::name_holes() {
-    out_.damage = judged_.damage;
     // What was acknowledged and deleted while the walk went on is no hole.
     AckFile ack_file(dir_, out_.spool);
     acks_ = ack_file.load();
@@ -78,12 +77,13 @@ void Scan::name_holes() {
     for (const auto& [key, first] : first_) {
         const EndedStart* end = find_start(judged_.starts, key.first);
         const std::uint64_t last = end == nullptr ? 0 : end->seq[static_cast<std::size_t>(key.second)];
-        const IntervalSet& acked = acks_[key].received;
+        IntervalSet acked = acks_[key].received;
+        acked.insert(acks_[key].lost);
         const std::uint64_t from = acks_certain_ ? 1 : first;
         if (from > last) continue;
         for (const Interval& hole : seen_[key].missing(from, last)) {
             for (const Interval& part : acked.missing(hole.first, hole.last)) {
-                out_.damage.push_back({StartId{key.first}, key.second, part.first, part.last, 0,
+                out_.damage.push_back({false, StartId{key.first}, key.second, part.first, part.last, 0,
                                        dir_ + "/" + lane_name(key.second), "records missing or unreadable"});
             }
         }
@@ -96,7 +96,7 @@ void Scan::name_bad_files(const Listing& listing) {
         const auto fd = open_regular(file.path);
         if (!fd || plausible_records(fd->get(), file.bytes).empty()) continue;
         out_.damage.push_back(
-            {StartId{}, file.lane, 0, 0, file.bytes, file.path, "segment header unreadable"});
+            {false, StartId{}, file.lane, 0, 0, file.bytes, file.path, "segment header unreadable"});
     }
 }
 

@@ -44,9 +44,18 @@ public:
     }
     std::vector<Kept> kept() const override;
 
-    void ack_received(StartId start, Lane lane, const IntervalSet& seqs) override {
-        if (store_.books.received({raw(start), lane}, seqs)) sweeper_.acks_changed();
+    void ack_received(StartId start, Lane lane, const IntervalSet& seqs, const Uuid& receiver = {}) override {
+        if (store_.books.received({raw(start), lane}, seqs, receiver)) sweeper_.acks_changed();
     }
+    void declare_lost(StartId start, Lane lane, const IntervalSet& seqs) override {
+        if (store_.books.lost({raw(start), lane}, seqs)) sweeper_.acks_changed();
+    }
+    void keep_until(KeepUntil level) override {
+        if (store_.books.keep_until() == level) return;
+        store_.books.keep_until(level);
+        sweeper_.acks_changed();
+    }
+    void refetch(const Uuid& receiver) override;
     void ack_stored(StartId start, Lane lane, const IntervalSet& seqs) override {
         if (store_.books.stored({raw(start), lane}, seqs)) sweeper_.acks_changed();
     }
@@ -122,14 +131,24 @@ Status SpoolOnDisk::park(const ParcelId& id, const Payload& payload, std::string
     }
     TALLY_TRY(write_file_atomic(path + ".txt", as_bytes(reason)));
     TALLY_TRY(write_file_atomic(path + ".parcel", *payload));
-    store_.parked.insert(id);
-    const LaneKey key{raw(id.start), id.lane};
-    IntervalSet one;
-    one.insert(raw(id.seq));
-    if (store_.books.received(key, one)) sweeper_.acks_changed();
-    if (store_.books.find(key.first, key.second) != nullptr)
-        store_.books.settle(key, raw(id.seq), raw(id.seq));
+    if (store_.parked.insert(id).second) store_.name_parked(id);
     return {};
+}
+
+void SpoolOnDisk::refetch(const Uuid& receiver) {
+    if (store_.books.keep_until() != KeepUntil::stored) return;
+    for (const auto& [key, book] : store_.books.all()) {
+        if (book.acks.receiver == receiver) continue;
+        Book& mine = store_.books.of(key.first, key.second);
+        bool again = false;
+        for (const Interval& part : book.acks.received.intervals()) {
+            for (const Interval& hole : book.settled.missing(part.first, part.last)) {
+                mine.fetched.erase(hole.first, hole.last);
+                again = true;
+            }
+        }
+        if (again) store_.fetch_at[static_cast<std::size_t>(key.second)] = {};
+    }
 }
 
 LaneStats SpoolOnDisk::lane_stats(Lane lane) const {

@@ -59,8 +59,9 @@ struct Fetched {
     GroupNo group{};
     Payload payload;
 };
-// A committed range that cannot be read. seq_first = 0: unknowable.
+// A committed range that cannot be read, or was parked: a loss to declare. seq_first = 0: unknowable.
 struct Damage {
+    bool parked = false;
     StartId start{};
     Lane lane = Lane::live;
     std::uint64_t seq_first = 0;
@@ -128,11 +129,18 @@ public:
     };
     virtual std::vector<Kept> kept() const = 0;
 
-    virtual void ack_received(StartId start, Lane lane, const IntervalSet& seqs) = 0;
+    // `receiver`: who said so; nil when it does not matter.
+    virtual void ack_received(StartId start, Lane lane, const IntervalSet& seqs, const Uuid& receiver = {}) = 0;
     virtual void ack_stored(StartId start, Lane lane, const IntervalSet& seqs) = 0;
     virtual IntervalSet received(StartId start, Lane lane) const = 0;
     virtual IntervalSet stored(StartId start, Lane lane) const = 0;
-    // Copies a refused record to parked/ with its reason, syncs, then counts it as received.
+    // The gap that declares this loss is durable: its segments may go. Until then damaged ones are kept.
+    virtual void declare_lost(StartId start, Lane lane, const IntervalSet& seqs) = 0;
+    // Options::keep_until from now on, also in later lives: the receiver says which.
+    virtual void keep_until(KeepUntil level) = 0;
+    // keep_until = stored: what another receiver has received but not stored is fetched again, for this one.
+    virtual void refetch(const Uuid& receiver) = 0;
+    // Copies a refused record to parked/ with its reason and syncs; it is not fetched again, and damage() names it.
     virtual Status park(const ParcelId& id, const Payload& payload, std::string_view reason) = 0;
     // Saves acks when they changed and deletes covered segments; call about once a second and at shutdown.
     virtual Status sweep() = 0;

@@ -65,10 +65,12 @@ bool Store::space_for(std::uint64_t bytes, Need need) const {
     return free_bytes >= bytes && free_bytes - bytes >= options.reserve_free_bytes;
 }
 
+// Those that have segments; and all that committed something, until the first group of this life is durable, because it tells the receiver how they
+// ended: a life that dies before that leaves the telling to the next one.
 std::vector<EndedStart> Store::starts_to_name() const {
     std::vector<EndedStart> out;
     for (const EndedStart& entry : ended) {
-        if (starts_here(entry.start)) out.push_back(entry);
+        if ((durable == 0 && entry.group != 0) || starts_here(entry.start)) out.push_back(entry);
     }
     return out;
 }
@@ -112,6 +114,11 @@ Result<Segment*> Store::open_segment(Lane lane, std::uint64_t record, std::uint6
         h.first_seq = first_seq;
         h.created_ns = seams.wall_ns();
         h.lane = static_cast<std::uint32_t>(lane);
+        for (const Lane each : {Lane::live, Lane::bulk, Lane::file}) {
+            const auto i = static_cast<std::size_t>(each);
+            h.committed_seq[i] = books.of(raw(start), each).last;
+            h.next_number[i] = number_next[i];
+        }
         const Bytes header = encode_segment_header(h, starts, table);
         std::memcpy(&h, header.data(), sizeof h);
         const int refused = seams.refuse_segment ? seams.refuse_segment(lane) : 0;
@@ -176,11 +183,11 @@ std::pair<std::uint64_t, std::uint64_t> Store::expected(const Segment& segment) 
     return {segment.header.first_seq, std::min(segment.seq_end - 1, book == nullptr ? 0 : book->last)};
 }
 
-bool Store::all_settled_from(const Segment& segment) const {
+bool Store::all_from(const Segment& segment, IntervalSet Book::* set) const {
     const Book* book = books.find(segment.header.start, segment.lane);
     if (book == nullptr || segment.appending || segment.runs_in_flight > 0) return false;
     return segment.header.first_seq > book->last ||
-           book->settled.missing(segment.header.first_seq, book->last).empty();
+           (book->*set).missing(segment.header.first_seq, book->last).empty();
 }
 
 bool Store::committed(std::uint64_t which, std::uint64_t group) const {

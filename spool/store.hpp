@@ -61,8 +61,8 @@ public:
     std::pair<std::uint64_t, std::uint64_t> expected(const Segment& segment) const;
     // Whether this start's group is committed.
     bool committed(std::uint64_t start, std::uint64_t group) const;
-    // Every sequence that can lie in this segment is settled, whatever its records are.
-    bool all_settled_from(const Segment& segment) const;
+    // Every sequence that can lie in this segment is in this set of its book, whatever its records are.
+    bool all_from(const Segment& segment, IntervalSet Book::* set) const;
     // Walks the segment unless its index is there; `walk` may come from recovery.
     Status load_index(Segment& segment, const Walk* walk = nullptr);
 
@@ -71,6 +71,7 @@ public:
     // A later segment of the lane holds this record too.
     bool copy_behind(const Segment& segment, std::uint64_t seq) const;
     void lose_record(Segment& segment, const RecordRef& record, std::string_view why);
+    void name_parked(const ParcelId& id);
     Status quarantine_file(const BadFile& file);
     void quarantine_range(const Segment& segment, std::uint64_t offset, std::uint64_t bytes);
 
@@ -87,6 +88,7 @@ public:
     std::vector<EndedStart> ended;
     CursorTable cursors;
     std::uint64_t durable = 0;
+    std::uint64_t durable_saved = 0;  // what the ack file on disk says of this life
     std::vector<Damage> damage;
     std::set<ParcelId> parked;
 

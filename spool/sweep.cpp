@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "agent/base/log.hpp"
@@ -18,10 +19,10 @@ constexpr std::uint32_t deletes_max = 64;  // unlinking 16 MiB takes a milliseco
 
 bool Sweeper::covered(Segment& segment) {
     const bool keep = store_.options.keep_acked;
-    if (!keep && store_.all_settled_from(segment)) return true;
+    if (!keep && store_.all_from(segment, &Book::released)) return true;
     const auto [first, last] = store_.expected(segment);
     const Book* book = store_.books.find(segment.header.start, segment.lane);
-    if (first <= last && (keep || book == nullptr || !book->settled.missing(first, last).empty()))
+    if (first <= last && (keep || book == nullptr || !book->released.missing(first, last).empty()))
         return false;
     if (!segment.known) {
         if (walks_left_ == 0) return false;
@@ -34,7 +35,7 @@ bool Sweeper::covered(Segment& segment) {
     }
     if (segment.records == 0) return true;
     book = store_.books.find(segment.header.start, segment.lane);
-    return !keep && book != nullptr && book->settled.missing(segment.seq_min, segment.seq_max).empty();
+    return !keep && book != nullptr && book->released.missing(segment.seq_min, segment.seq_max).empty();
 }
 
 bool Sweeper::deletable(Segment& segment) {
@@ -43,7 +44,7 @@ bool Sweeper::deletable(Segment& segment) {
     const Segment& newest = *live.rbegin()->second;
     if (&newest == &segment) return false;
     if (segment.own) {
-        if (segment.group_max > newest.durable_claimed) return false;
+        if (segment.group_max > std::max(newest.durable_claimed, store_.durable_saved)) return false;
         if (segment.lane == Lane::live && segment.group_max > newest.header.committed_group) return false;
     }
     return covered(segment);
@@ -83,8 +84,10 @@ void Sweeper::forget_starts() {
 }
 
 Status Sweeper::sweep() {
-    if (dirty_) {
-        TALLY_TRY(store_.ack_file.save(store_.books.table()));
+    // Also when only the durable group moved: once a lane is quiet nothing else would say that it is durable.
+    if (dirty_ || store_.durable != store_.durable_saved) {
+        TALLY_TRY(store_.ack_file.save(store_.books.table(raw(store_.start), store_.durable), store_.books.keep_until()));
+        store_.durable_saved = store_.durable;
         dirty_ = false;
     }
     walks_left_ = walks_max;

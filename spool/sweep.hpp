@@ -4,11 +4,11 @@
 // What    Saves acknowledgements, then deletes segments nobody needs any more.
 // Threads role: disk.
 // Invariants
-//   S1 (I3) only what the ack file on disk, parked/ or declared damage covers is deleted.
+//   S1 (I3) only what the ack file on disk covers is deleted.
 //   S2 the newest live segment stays: it names the earlier starts and holds the cursor table.
 //   S3 a live segment with a group above the cursor table of the newest live header stays: its cursors are needed.
-//   S4 a segment with a group above what the newest live segment says is durable stays: recovery would have to find
-//      that group complete.
+//   S4 a segment with a group above what the newest live segment or the ack file says is durable stays: recovery would
+//      have to find that group complete.
 // Limits  At most walks_max segments are read and deletes_max deleted per call, so that the disk role goes on.
 
 #include "spool/store.hpp"

@@ -30,29 +30,13 @@ parcel::StartSection start_section(const spool::Spool& spool) {
     parcel::StartSection s;
     s.version = version;
     s.host = host_name();
-    if (spool.ended_starts().empty()) return s;
-    const spool::EndedStart& last = spool.ended_starts().back();
-    s.previous = StartId{last.start};
-    s.previous_group = last.group;
-    for (std::size_t l = 0; l < lane_count; ++l) s.previous_seq[l] = last.seq[l];
-    return s;
-}
-
-// Damage found by the opening is a declared loss from the first batch on.
-void declare_damage(const spool::Spool& spool, intake::Intake& intake) {
-    for (const spool::Damage& d : spool.damage()) {
-        log_error("spool.damage", {{"file", d.file}, {"what", d.what}, {"seq_first", d.seq_first}, {"seq_last", d.seq_last}});
-        parcel::Gap gap;
-        gap.time_ns = wall_ns();
-        gap.reason = "spool_damage";
-        gap.spool = spool.uuid();
-        gap.lane_known = d.seq_first != 0;
-        gap.start = d.start;
-        gap.lane = d.lane;
-        gap.seq_first = d.seq_first;
-        gap.seq_last = d.seq_last;
-        intake.gap(parcel::Origin{}, gap);
+    const auto& ended = spool.ended_starts();
+    const std::size_t skip = ended.size() > parcel::StartSection::ended_max ? ended.size() - parcel::StartSection::ended_max : 0;
+    for (std::size_t i = skip; i < ended.size(); ++i) {
+        const spool::EndedStart& e = ended[i];
+        s.ended.push_back({StartId{e.start}, e.group, {e.seq[0], e.seq[1], e.seq[2]}});
     }
+    return s;
 }
 
 class Agent {
@@ -67,7 +51,6 @@ public:
         for (const auto& [key, value] : spool_->cursors())
             if (auto ok = intake->restore(key, value); !ok) log_warn("agent.cursor", {{"error", ok.error()}});
         intake->start(start_section(*spool_));
-        declare_damage(*spool_, *intake);
 
         uplink::SpoolInfo info{spool_->uuid(), spool_->start(), spool_->kept(), host_name(), version};
         queues_.wake_disk = [this] { wake_disk_(); };
@@ -76,9 +59,9 @@ public:
         uplink_ = std::move(*up);
         auto server = ring::AttachServer::open(config_.ring.socket, config_.ring);
         if (!server) return report("socket " + config_.ring.socket, server.error());
-        ring_role_.emplace(config_.ring, std::move(*server), std::move(intake), batches_, reached_, wake_ring_.fd(),
+        ring_role_.emplace(config_.ring, std::move(*server), std::move(intake), batches_, losses_, reached_, wake_ring_.fd(),
                            [this] { wake_disk_(); }, [this] { uplink_->flush_store(); });
-        disk_role_.emplace(*spool_, batches_, queues_, reached_, wake_disk_.fd(), [this] { wake_ring_(); },
+        disk_role_.emplace(*spool_, batches_, losses_, queues_, reached_, wake_disk_.fd(), [this] { wake_ring_(); },
                            [this] { uplink_->wake(); });
         return open_control();
     }
@@ -182,6 +165,7 @@ private:
     Wake wake_disk_;
     Reached reached_;
     SpscQueue<intake::Batch> batches_{batches_max};
+    SpscQueue<parcel::Gap> losses_{1024};
     uplink::Queues queues_;
     std::unique_ptr<spool::Spool> spool_;
     std::unique_ptr<uplink::Uplink> uplink_;

@@ -16,9 +16,10 @@ constexpr std::uint64_t fetch_bytes = 8ULL << 20;
 constexpr int idle_wait_ms = 100;
 }  // namespace
 
-DiskRole::DiskRole(spool::Spool& spool, SpscQueue<intake::Batch>& batches, uplink::Queues& queues, Reached& reached,
+DiskRole::DiskRole(spool::Spool& spool, SpscQueue<intake::Batch>& batches, SpscQueue<parcel::Gap>& losses,
+                   uplink::Queues& queues, Reached& reached,
                    int wake_fd, std::function<void()> wake_ring, std::function<void()> wake_uplink)
-    : spool_(spool), batches_(batches), queues_(queues), reached_(reached), wake_fd_(wake_fd), wake_ring_(std::move(wake_ring)),
+    : spool_(spool), batches_(batches), losses_(losses), queues_(queues), reached_(reached), wake_fd_(wake_fd), wake_ring_(std::move(wake_ring)),
       wake_uplink_(std::move(wake_uplink)) {
     snapshot_ = spool_.stats();
 }
@@ -48,6 +49,7 @@ Result<bool> DiskRole::poll(std::int64_t now) {
     moved = *appended || *polled;
     moved |= advance_durable();
     moved |= take_back();
+    moved |= tell_losses();
     auto fed = feed();
     if (!fed) return fed;
     moved |= *fed;
@@ -74,6 +76,7 @@ Result<bool> DiskRole::append_next() {
         }
         for (intake::CursorUpdate& c : batch->cursors) group.cursors.push_back({std::move(c.key), std::move(c.value)});
         held_ = std::move(group);
+        held_losses_ = batch->losses;
     }
     auto outcome = spool_.append(*held_);
     if (!outcome) return std::unexpected(outcome.error());
@@ -81,6 +84,7 @@ Result<bool> DiskRole::append_next() {
     for (const spool::NewRecord& r : held_->records) last_seq_[static_cast<std::size_t>(r.lane)] = raw(r.seq);
     Group g;
     std::copy(std::begin(last_seq_), std::end(last_seq_), std::begin(g.last_seq));
+    g.losses = held_losses_;
     flying_.push_back(g);
     held_.reset();
     wake_ring_();
@@ -92,6 +96,7 @@ bool DiskRole::advance_durable() {
     std::uint64_t done = reached_.durable.load(std::memory_order_relaxed);
     if (done >= durable) return false;
     for (; done < durable; ++done) {
+        losses_durable(flying_.front().losses);
         unreceived_.push_back(flying_.front());
         flying_.pop_front();
     }
@@ -99,6 +104,57 @@ bool DiskRole::advance_durable() {
     advance_acked(unreceived_, reached_.received, false);
     wake_ring_();
     return true;
+}
+
+// Damage and parked parcels become gaps: the ring role writes them, and only when they are durable may the spool let go.
+bool DiskRole::tell_losses() {
+    const auto& damage = spool_.damage();
+    for (; damage_told_ < damage.size(); ++damage_told_) {
+        const spool::Damage& d = damage[damage_told_];
+        parcel::Gap gap;
+        gap.time_ns = wall_ns();
+        gap.reason = d.parked ? "parked" : "spool_damage";
+        gap.spool = spool_.uuid();
+        gap.lane_known = d.seq_first != 0;
+        gap.start = d.start;
+        gap.lane = d.lane;
+        gap.seq_first = d.seq_first;
+        gap.seq_last = d.seq_last;
+        untold_.push_back(std::move(gap));
+    }
+    bool moved = false;
+    while (!untold_.empty()) {
+        if (!losses_.push(parcel::Gap(untold_.front()))) break;
+        undeclared_.push_back(std::move(untold_.front()));
+        untold_.pop_front();
+        moved = true;
+    }
+    if (moved) wake_ring_();
+    return moved;
+}
+
+void DiskRole::losses_durable(std::uint64_t count) {
+    for (; losses_declared_ < count; ++losses_declared_) {
+        const parcel::Gap& gap = undeclared_.front();
+        if (gap.lane_known) {
+            IntervalSet seqs;
+            seqs.insert(gap.seq_first, gap.seq_last);
+            spool_.declare_lost(gap.start, gap.lane, seqs);
+        }
+        undeclared_.pop_front();
+    }
+}
+
+void DiskRole::park(const uplink::Inbound& in) {
+    if (!in.payload) return;
+    if (auto parked = spool_.park(in.id, in.payload, in.why); !parked) {
+        log_error("agent.park", {{"seq", raw(in.id.seq)}, {"error", parked.error()}});
+        return;
+    }
+    // flush() waits for what can still arrive; this cannot, and the gap says so.
+    if (in.id.start != spool_.start()) return;
+    received_[static_cast<std::size_t>(in.id.lane)].insert(raw(in.id.seq));
+    stored_[static_cast<std::size_t>(in.id.lane)].insert(raw(in.id.seq));
 }
 
 Result<bool> DiskRole::feed() {
@@ -131,19 +187,17 @@ bool DiskRole::take_back() {
         moved = true;
         switch (in->kind) {
             case uplink::Inbound::Kind::received:
-                spool_.ack_received(in->start, in->lane, in->seqs);
+                spool_.ack_received(in->start, in->lane, in->seqs, in->receiver);
                 if (in->start == spool_.start()) received_[static_cast<std::size_t>(in->lane)].insert(in->seqs);
                 break;
             case uplink::Inbound::Kind::stored:
                 spool_.ack_stored(in->start, in->lane, in->seqs);
                 if (in->start == spool_.start()) stored_[static_cast<std::size_t>(in->lane)].insert(in->seqs);
                 break;
-            case uplink::Inbound::Kind::refused:
-                if (!in->payload) break;
-                if (auto parked = spool_.park(in->id, in->payload, in->why); !parked)
-                    log_error("agent.park", {{"seq", raw(in->id.seq)}, {"error", parked.error()}});
-                else if (in->id.start == spool_.start())
-                    received_[static_cast<std::size_t>(in->id.lane)].insert(raw(in->id.seq));
+            case uplink::Inbound::Kind::refused: park(*in); break;
+            case uplink::Inbound::Kind::welcomed:
+                spool_.keep_until(in->keep_stored ? spool::KeepUntil::stored : spool::KeepUntil::received);
+                spool_.refetch(in->receiver);
                 break;
         }
     }

@@ -22,7 +22,7 @@ namespace tally::app {
 
 class DiskRole {
 public:
-    DiskRole(spool::Spool& spool, SpscQueue<intake::Batch>& batches, uplink::Queues& queues, Reached& reached, int wake_fd,
+    DiskRole(spool::Spool& spool, SpscQueue<intake::Batch>& batches, SpscQueue<parcel::Gap>& losses, uplink::Queues& queues, Reached& reached, int wake_fd,
              std::function<void()> wake_ring, std::function<void()> wake_uplink);
 
     void run();
@@ -33,20 +33,25 @@ public:
 private:
     struct Group {
         std::uint64_t last_seq[lane_count] = {0, 0, 0};  // of this start, up to and with the group
+        std::uint64_t losses = 0;                        // declared by this and earlier groups
     };
 
     Result<bool> poll(std::int64_t now);
     Result<bool> append_next();
     bool advance_durable();
+    bool tell_losses();
+    void losses_durable(std::uint64_t count);
     Result<bool> feed();
     Result<bool> feed_lane(Lane lane, SpscQueue<uplink::Outbound>& queue, std::deque<spool::Fetched>& next);
     bool take_back();
+    void park(const uplink::Inbound& in);
     void advance_acked(std::deque<Group>& groups, std::atomic<std::uint64_t>& reached, bool stored);
     void publish(std::int64_t now);
     void wait();
 
     spool::Spool& spool_;
     SpscQueue<intake::Batch>& batches_;
+    SpscQueue<parcel::Gap>& losses_;
     uplink::Queues& queues_;
     Reached& reached_;
     int wake_fd_;
@@ -54,6 +59,11 @@ private:
     std::function<void()> wake_uplink_;
 
     std::optional<spool::Group> held_;  // stamped, the spool was full
+    std::uint64_t held_losses_ = 0;
+    std::size_t damage_told_ = 0;            // of the spool's damage()
+    std::deque<parcel::Gap> untold_;         // losses the ring role has no room for yet
+    std::deque<parcel::Gap> undeclared_;     // told, their gap is not durable
+    std::uint64_t losses_declared_ = 0;
     std::uint64_t last_seq_[lane_count] = {0, 0, 0};
     std::deque<Group> flying_, unreceived_, unstored_;
     std::deque<spool::Fetched> next_live_, next_bulk_;

@@ -74,9 +74,9 @@ struct RingRole::Ring {
 };
 
 RingRole::RingRole(const ring::Options& options, ring::AttachServer server, std::unique_ptr<intake::Intake> intake,
-                   SpscQueue<intake::Batch>& batches, const Reached& reached, int wake_fd, std::function<void()> wake_disk,
+                   SpscQueue<intake::Batch>& batches, SpscQueue<parcel::Gap>& losses, const Reached& reached, int wake_fd, std::function<void()> wake_disk,
                    std::function<void()> ask_store)
-    : options_(options), server_(std::move(server)), intake_(std::move(intake)), batches_(batches), reached_(reached),
+    : options_(options), server_(std::move(server)), intake_(std::move(intake)), batches_(batches), losses_(losses), reached_(reached),
       wake_fd_(wake_fd), wake_disk_(std::move(wake_disk)), ask_store_(std::move(ask_store)) {}
 
 RingRole::~RingRole() = default;
@@ -96,6 +96,7 @@ bool RingRole::poll(std::int64_t now) {
     bool busy = read_rings();
     if (busy) last_record_ns_ = now;
     end_rings(now);
+    while (auto gap = losses_.pop()) intake_->loss(std::move(*gap));
     intake_->heartbeat(now, wall_ns());
     if (!absent_closed_ && now - began_ns_ > absent_after_ns) {
         absent_closed_ = true;

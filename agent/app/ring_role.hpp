@@ -54,7 +54,7 @@ struct RingSnapshot {
 class RingRole {
 public:
     RingRole(const ring::Options& options, ring::AttachServer server, std::unique_ptr<intake::Intake> intake,
-             SpscQueue<intake::Batch>& batches, const Reached& reached, int wake_fd, std::function<void()> wake_disk,
+             SpscQueue<intake::Batch>& batches, SpscQueue<parcel::Gap>& losses, const Reached& reached, int wake_fd, std::function<void()> wake_disk,
              std::function<void()> ask_store);
     ~RingRole();
 
@@ -91,6 +91,7 @@ private:
     ring::AttachServer server_;
     std::unique_ptr<intake::Intake> intake_;
     SpscQueue<intake::Batch>& batches_;
+    SpscQueue<parcel::Gap>& losses_;  // what the disk role found lost
     const Reached& reached_;
     int wake_fd_;
     std::function<void()> wake_disk_;

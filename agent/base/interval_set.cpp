@@ -31,6 +31,21 @@ void IntervalSet::insert(const IntervalSet& other) {
     for (const Interval& i : other.intervals_) insert(i.first, i.last);
 }
 
+void IntervalSet::erase(std::uint64_t first, std::uint64_t last) {
+    TALLY_ASSERT(first <= last);
+    std::vector<Interval> kept;
+    kept.reserve(intervals_.size() + 1);
+    for (const Interval& i : intervals_) {
+        if (i.last < first || i.first > last) {
+            kept.push_back(i);
+            continue;
+        }
+        if (i.first < first) kept.push_back({i.first, first - 1});
+        if (i.last > last) kept.push_back({last + 1, i.last});
+    }
+    intervals_ = std::move(kept);
+}
+
 bool IntervalSet::contains(std::uint64_t value) const {
     auto it = std::upper_bound(intervals_.begin(), intervals_.end(), value,
                                [](std::uint64_t v, const Interval& i) { return v < i.first; });

@@ -29,6 +29,7 @@ public:
     bool insert(std::uint64_t first, std::uint64_t last);
     bool insert(std::uint64_t value) { return insert(value, value); }
     void insert(const IntervalSet& other);
+    void erase(std::uint64_t first, std::uint64_t last);
     bool contains(std::uint64_t value) const;
     // Highest v such that [first, v] is all inside; first - 1 when `first` is not.
     std::uint64_t contiguous_from(std::uint64_t first) const;

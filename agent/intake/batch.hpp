@@ -32,6 +32,7 @@ struct Batch {
     std::vector<CursorUpdate> cursors;
     std::vector<RingMark> marks;
     std::uint64_t points = 0;
+    std::uint64_t losses = 0;  // calls of Intake::loss() that this and earlier batches declare
 };
 
 }  // namespace tally::intake

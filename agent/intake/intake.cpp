@@ -160,6 +160,11 @@ void Intake::gap(const parcel::Origin& origin, parcel::Gap gap) {
     drafts_.check_live(draft);
 }
 
+void Intake::loss(parcel::Gap gap_record) {
+    gap(parcel::Origin{}, std::move(gap_record));
+    ++losses_;
+}
+
 void Intake::gap(RingHandle handle, parcel::Gap gap_record) {
     Ring& ring = ring_of(handle);
     gap(origin_at(ring, ring.cursor.attempt), std::move(gap_record));
@@ -241,6 +246,7 @@ std::optional<Batch> Intake::cut(std::int64_t now_wall_ns) {
         batch.points += p.points;
         counters_.parcel_bytes += p.bytes.size();
     }
+    batch.losses = losses_;
     counters_.parcels += batch.parcels.size();
     ++counters_.batches;
     pending_since_ns_ = 0;

@@ -104,8 +104,8 @@ public:
     // The ring's drop slots in their order; what was not declared yet becomes gaps.
     void drops(RingHandle ring, std::span<const Drop> slots, std::int64_t now_wall_ns);
     void gap(RingHandle ring, parcel::Gap gap);
-    // A loss that belongs to no attached ring (damage of the spool): origin may be empty.
-    void gap(const parcel::Origin& origin, parcel::Gap gap);
+    // A loss that belongs to no attached ring (damage of the spool, a parked parcel). Batch::losses counts them.
+    void loss(parcel::Gap gap);
     // The ring is damaged and read no further; `points_lost` 0: unknown. Its producer goes on with its other rings; say
     // end(died) as for any other ring when its connection ends.
     void corrupt(RingHandle ring, std::uint64_t points_lost, std::int64_t now_wall_ns);
@@ -174,6 +174,8 @@ private:
     Status dispatch(Ring& ring, const ring::RecordHeader& header, ByteView body);
     parcel::Origin origin_at(const Ring& ring, std::uint32_t attempt) const;
 
+    void gap(const parcel::Origin& origin, parcel::Gap gap);
+
     // producers.cpp
     void open_producer(Producer& producer, bool known, std::int64_t now_wall_ns);
     void close_producer(Producer& producer, parcel::ProducerEnd end, std::int64_t now_wall_ns);
@@ -202,6 +204,7 @@ private:
     std::deque<Uuid> ended_;          // died or lost, oldest first
     std::int64_t now_ns_ = 0;  // monotonic, of the last heartbeat()
     std::int64_t pending_since_ns_ = 0;
+    std::uint64_t losses_ = 0;
     Counters counters_;
 };
 

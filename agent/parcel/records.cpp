@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t event_fixed_bytes = 8 + 2 + 2 + 4;
 constexpr std::size_t totals_bytes = 16 + 4 + 6 * 8;
 constexpr std::size_t record_fixed_bytes = 2 + 8 + 8 + 8 + 4 + 2 + 2 + 4 + 2 + 2 + 4;
+constexpr std::size_t ended_bytes = 8 + 8 + 8 * lane_count;
 constexpr std::size_t gap_fixed_bytes = 8 + 4 + 16 + 8 + 2 + 16 + 1 + 8 + 1 + 16;
 
 void write_totals(ByteWriter& w, const RingTotals& t) {
@@ -180,22 +181,30 @@ Result<GapSection> read_gaps(ByteView body) {
 void write_start(const StartSection& section, Bytes& out) {
     ByteWriter w(out);
     write_origin(w, section.origin);
-    w.put(section.previous);
-    w.put(section.previous_group);
-    for (const std::uint64_t seq : section.previous_seq) w.put(seq);
     w.text16(section.version);
     w.text16(section.host);
+    w.put(static_cast<std::uint32_t>(section.ended.size()));
+    for (const EndedLife& e : section.ended) {
+        w.put(e.start);
+        w.put(e.group);
+        for (const std::uint64_t seq : e.seq) w.put(seq);
+    }
 }
 
 Result<StartSection> read_start(ByteView body) {
     FieldReader in(body);
     StartSection out;
     out.origin = in.origin();
-    out.previous = in.get<StartId>();
-    out.previous_group = in.get<std::uint64_t>();
-    for (std::uint64_t& seq : out.previous_seq) seq = in.get<std::uint64_t>();
     out.version = in.text16();
     out.host = in.text16();
+    const std::uint32_t n = in.count(ended_bytes);
+    if (n > StartSection::ended_max) return fail(Code::too_big, "ended lives of a start section", n);
+    out.ended.resize(n);
+    for (EndedLife& e : out.ended) {
+        e.start = in.get<StartId>();
+        e.group = in.get<std::uint64_t>();
+        for (std::uint64_t& seq : e.seq) seq = in.get<std::uint64_t>();
+    }
     TALLY_TRY(in.finish("start section"));
     return out;
 }

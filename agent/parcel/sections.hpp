@@ -231,14 +231,18 @@ struct GapSection {
 void write_gaps(const GapSection& section, Bytes& out);
 Result<GapSection> read_gaps(ByteView body);
 
-// First live parcel of every start: chains the lives of a spool.
+// First live parcel of every start: how the lives of the spool ended that may not have been told of yet, oldest first.
+struct EndedLife {
+    StartId start{};
+    std::uint64_t group = 0;                       // its last committed group
+    std::uint64_t seq[lane_count] = {0, 0, 0};     // its last committed sequence per lane
+};
 struct StartSection {
+    static constexpr std::uint32_t ended_max = 4096;
     Origin origin;  // run empty
-    StartId previous{};  // 0: the spool's first life
-    std::uint64_t previous_group = 0;                          // last committed group of `previous`
-    std::uint64_t previous_seq[lane_count] = {0, 0, 0};        // last committed sequence per lane
     std::string version;
     std::string host;
+    std::vector<EndedLife> ended;  // the last one is the life before; empty: the spool's first
 };
 void write_start(const StartSection& section, Bytes& out);
 Result<StartSection> read_start(ByteView body);

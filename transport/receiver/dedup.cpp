@@ -29,12 +29,9 @@ Bytes Dedup::cursor_value(const LaneKey& key) const {
     IntervalSet all = it->second.received;
     for (const auto& [seq, hash] : it->second.pending) all.insert(seq);
     all.write(w);
-    // Hashes beyond the contiguous part only: what is older is taken by identity after a restart.
-    const std::uint64_t contiguous = all.contiguous_from(1);
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> kept;
-    for (const auto* part : {&it->second.hashes, &it->second.pending})
-        for (const auto& entry : *part)
-            if (entry.first > contiguous && kept.size() < hashes_max) kept.push_back(entry);
+    std::map<std::uint64_t, std::uint64_t> kept = it->second.hashes;
+    kept.insert(it->second.pending.begin(), it->second.pending.end());
+    while (kept.size() > hashes_kept) kept.erase(kept.begin());
     w.put(static_cast<std::uint32_t>(kept.size()));
     for (const auto& [seq, hash] : kept) {
         w.put(seq);
@@ -65,6 +62,14 @@ Status Dedup::restore(ByteView key, ByteView value) {
     }
     lanes_[lane_key] = std::move(state);
     return {};
+}
+
+bool Dedup::has_room(const LaneKey& key, Seq seq) const {
+    const auto it = lanes_.find(key);
+    if (it == lanes_.end()) return true;
+    const LaneState& s = it->second;
+    if (s.received.intervals().size() + s.pending.size() < intervals_max) return true;
+    return s.received.contains(raw(seq)) || s.received.contains(raw(seq) - 1) || s.received.contains(raw(seq) + 1);
 }
 
 Verdict Dedup::judge(const LaneKey& key, Seq seq, std::uint64_t xxh3) const {

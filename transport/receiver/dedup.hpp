@@ -8,7 +8,8 @@
 // Invariants
 //   I1  A sequence is in received() only after the group that landed it is durable.
 //   I2  cursor_value() holds every sequence of this and earlier groups: landed and remembered are one commit.
-// Limits  Hashes of the newest 4,096 sequences per lane; an older duplicate is taken by identity alone.
+// Limits  Hashes of the newest 4,096 sequences per lane, 64 of them over a restart; an older duplicate is taken by identity
+//         alone. 32,768 intervals per lane.
 
 #include <map>
 #include <vector>
@@ -30,10 +31,14 @@ enum class Verdict : std::uint8_t { fresh, duplicate, pending, conflict };
 class Dedup {
 public:
     static constexpr std::size_t hashes_max = 4096;
+    static constexpr std::size_t hashes_kept = 64;         // in a cursor: a cursor is in every group that touches its lane
+    static constexpr std::size_t intervals_max = 1U << 15;  // an honest sender has a handful
 
     // From a cursor of the landing; corrupt keys or values are an error of our own making.
     Status restore(ByteView key, ByteView value);
 
+    // False: this sequence would make the set of its lane larger than it may get. Ask it again later.
+    bool has_room(const LaneKey& key, Seq seq) const;
     Verdict judge(const LaneKey& key, Seq seq, std::uint64_t xxh3) const;
     void begin(const LaneKey& key, Seq seq, std::uint64_t xxh3);  // fresh -> pending
     void abort(const LaneKey& key, Seq seq);                     // the group was not taken: fresh again

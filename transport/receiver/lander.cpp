@@ -58,6 +58,7 @@ public:
         }
         if (now - swept_ns_ > sweep_interval_ns) {
             swept_ns_ = now;
+            note_damage();
             TALLY_TRY(landing_->sweep());
         }
         if (flush_answers() || moved) return true;
@@ -115,6 +116,8 @@ private:
 
     void take_parcel(Arrival a) {
         const LaneKey key{a.spool, a.id.start, a.id.lane};
+        if (!dedup_.has_room(key, a.id.seq))
+            return nack(a.session, a.spool, a.id, a.payload->size(), wire::Reason::busy, "too many holes in this lane");
         switch (dedup_.judge(key, a.id.seq, a.xxh3)) {
             case Verdict::fresh:
                 dedup_.begin(key, a.id.seq, a.xxh3);
@@ -170,19 +173,23 @@ private:
             dedup_.abort(key, a.id.seq);
             const auto node = pending_.extract({key, a.id.seq});
             for (const Waiter& w : node.mapped()) {
-                Answer answer;
-                answer.kind = Answer::Kind::nack;
-                answer.session = w.session;
-                answer.spool = a.spool;
-                answer.id = a.id;
-                answer.bytes = w.bytes;
-                answer.reason = wire::Reason::full;
-                answer.retry_after_ms = full_retry_ms;
-                answer.why = "the landing has no room";
-                say(std::move(answer));
+                nack(w.session, a.spool, a.id, w.bytes, wire::Reason::full, "the landing has no room");
             }
         }
         log_warn("receiver.landing_full", {{"bytes", landing_->stats().bytes_on_disk}});
+    }
+
+    void nack(SessionKey session, const Uuid& spool, const ParcelId& id, std::uint64_t bytes, wire::Reason reason, const char* why) {
+        Answer answer;
+        answer.kind = Answer::Kind::nack;
+        answer.session = session;
+        answer.spool = spool;
+        answer.id = id;
+        answer.bytes = bytes;
+        answer.reason = reason;
+        answer.retry_after_ms = full_retry_ms;
+        answer.why = why;
+        say(std::move(answer));
     }
 
     bool settle_durable() {
@@ -285,6 +292,18 @@ private:
                 for (const Interval& part : open[key].missing(i.first, i.last)) stored_[key].insert(part.first, part.last);
         restored_.clear();
     }
+    // What the landing lost cannot be had again; it was said in the log, and its segments need not stay for it.
+    void note_damage() {
+        const auto& damage = landing_->damage();
+        for (; damage_noted_ < damage.size(); ++damage_noted_) {
+            const spool::Damage& d = damage[damage_noted_];
+            log_error("receiver.landing_damage", {{"file", d.file}, {"what", d.what}, {"seq_first", d.seq_first}, {"seq_last", d.seq_last}});
+            if (d.seq_first == 0) continue;
+            IntervalSet seqs;
+            seqs.insert(d.seq_first, d.seq_last);
+            landing_->declare_lost(d.start, d.lane, seqs);
+        }
+    }
     IntervalSet stored_of(const LaneKey& key) const {
         const auto it = stored_.find(key);
         return it == stored_.end() ? IntervalSet{} : it->second;
@@ -332,6 +351,7 @@ private:
     std::map<LaneKey, IntervalSet> stored_;
     std::uint64_t sink_bytes_ = 0;
     std::int64_t swept_ns_ = 0;
+    std::size_t damage_noted_ = 0;
     bool unreadable_ = false;
     std::map<LaneKey, IntervalSet> restored_;  // received by earlier lives; empty once caught up
     LanderStats stats_;

@@ -500,14 +500,18 @@ Status RowBuilder::add_start(Parcel& at, ByteView body) {
     MonthTables& tables = month(at.view.header().created_ns);
     at.month = tables.month;
     StartsTable& t = tables.starts;
-    t.spool.add(1, at.id.spool);
-    t.start.add(raw(at.id.id.start));
-    t.previous.add(raw(section->previous));
-    t.previous_group.add(section->previous_group);
-    t.previous_seq.add(section->previous_seq, lane_count);
-    t.version.add(section->version);
-    t.host.add(section->host);
-    add_origin(t.origin, at.id, at.row++, 1, tables.month, batch_);
+    std::vector<parcel::EndedLife> ended = section->ended;
+    if (ended.empty()) ended.emplace_back();  // the first life has its row too
+    for (const parcel::EndedLife& e : ended) {
+        t.spool.add(1, at.id.spool);
+        t.start.add(raw(at.id.id.start));
+        t.previous.add(raw(e.start));
+        t.previous_group.add(e.group);
+        t.previous_seq.add(e.seq, lane_count);
+        t.version.add(section->version);
+        t.host.add(section->host);
+        add_origin(t.origin, at.id, at.row++, 1, tables.month, batch_);
+    }
     return {};
 }
 

@@ -57,6 +57,7 @@ struct Slot {
     std::int64_t retry_at_ns = 0;
     std::int64_t backoff_ns = backoff_first_ns;
     std::int64_t progress_ns = 0;
+    Uuid receiver;  // of the last WELCOME
 };
 
 class UplinkImpl final : public Uplink {
@@ -221,9 +222,15 @@ private:
         slot.backoff_ns = backoff_first_ns;
         set_state(State::up, "");
         log_info("uplink.session_up", {{"session", slot.number}, {"endpoint", options_.endpoint}});
-        for (const wire::LaneSets& sets : e.welcome.known) progress(sets);
+        slot.receiver = e.welcome.receiver;
+        for (const wire::LaneSets& sets : e.welcome.known) progress(sets, slot.receiver);
+        Inbound in;
+        in.kind = Inbound::Kind::welcomed;
+        in.receiver = slot.receiver;
+        in.keep_stored = e.welcome.ack_level != 0;
+        report(std::move(in));
     }
-    void on_event(Slot&, const wire::Progressed& e) { progress(e.sets); }
+    void on_event(Slot& slot, const wire::Progressed& e) { progress(e.sets, slot.receiver); }
     void on_event(Slot&, const wire::Nacked& e) {
         // The pause it asks for holds for the whole pool: the receiver has no room.
         not_before_ns_ = monotonic_ns() + std::int64_t{std::min(e.nack.retry_after_ms, 60'000U)} * 1'000'000;
@@ -241,13 +248,14 @@ private:
         report(std::move(in));
     }
 
-    void progress(const wire::LaneSets& sets) {
+    void progress(const wire::LaneSets& sets, const Uuid& receiver) {
         const Pool::Landed landed = pool_of(sets.lane).landed(sets.start, sets.lane, sets.received);
         acked_parcels_ += landed.parcels;
         acked_bytes_ += landed.bytes;
         for (const auto kind : {Inbound::Kind::received, Inbound::Kind::stored}) {
             Inbound in;
             in.kind = kind;
+            in.receiver = receiver;
             in.start = sets.start;
             in.lane = sets.lane;
             in.seqs = kind == Inbound::Kind::received ? sets.received : sets.stored;

@@ -26,11 +26,13 @@ struct Outbound {
     spool::Payload payload;
 };
 struct Inbound {
-    enum class Kind : std::uint8_t { received, stored, refused };
+    enum class Kind : std::uint8_t { received, stored, refused, welcomed };
     Kind kind = Kind::received;
     StartId start{};
     Lane lane = Lane::live;
     IntervalSet seqs;       // received, stored
+    Uuid receiver;          // received, welcomed
+    bool keep_stored = false;  // welcomed: keep what it received until it is stored
     ParcelId id;            // refused
     spool::Payload payload;  // refused; null when it is no longer held
     std::string why;        // refused

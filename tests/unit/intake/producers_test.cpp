@@ -403,7 +403,7 @@ TEST_CASE("a gap without a run is a gap without an origin") {
     Intake intake({});
     parcel::Gap g;
     g.reason = "spool_damage";
-    intake.gap(parcel::Origin{}, g);
+    intake.loss(g);
     Content content;
     cut(intake, content);
     REQUIRE(content.gaps.size() == 1);

@@ -184,7 +184,7 @@ TEST_CASE("a batch is ready when it is old or large enough, and never when nothi
 TEST_CASE("the START section is the first section of the first live parcel") {
     Intake intake({});
     parcel::StartSection start;
-    start.previous = StartId{5};
+    start.ended = {{StartId{5}, 3, {3, 0, 0}}};
     intake.start(start);
     RingInfo info = scalar_info();
     info.series = {{Dtype::u8, "a"}};

@@ -102,10 +102,7 @@ inline GapSection gaps() {
 
 inline StartSection start() {
     StartSection s;
-    s.previous = StartId{77};
-    s.previous_group = 5;
-    s.previous_seq[0] = 6;
-    s.previous_seq[1] = 7;
+    s.ended = {{StartId{76}, 4, {4, 0, 0}}, {StartId{77}, 5, {6, 7, 0}}};
     s.version = "0.1.0";
     s.host = "gpu-1";
     return s;

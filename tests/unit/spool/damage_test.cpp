@@ -44,7 +44,6 @@ void check_damaged(const Options& options, const Made& made, std::uint64_t lost_
     for (const EndedStart& end : s->ended_starts()) {
         if (end.start == raw(made.start)) committed = end.group;
     }
-    bool unknowable = false;
     std::uint64_t missing = 0;
     for (const Lane lane : {Lane::live, Lane::bulk}) {
         IntervalSet there;
@@ -55,7 +54,7 @@ void check_damaged(const Options& options, const Made& made, std::uint64_t lost_
         IntervalSet declared;
         for (const Damage& damage : s->damage()) {
             if (damage.start != made.start) continue;
-            if (damage.seq_first == 0) unknowable = true;
+            CHECK(damage.seq_first != 0);
             if (damage.lane == lane && damage.seq_first != 0)
                 declared.insert(damage.seq_first, damage.seq_last);
         }
@@ -65,7 +64,7 @@ void check_damaged(const Options& options, const Made& made, std::uint64_t lost_
                 continue;
             }
             ++missing;
-            CHECK((declared.contains(seq) || unknowable || seq > committed));
+            CHECK((declared.contains(seq) || seq > committed));
         }
     }
     CHECK(missing <= lost_max);
@@ -198,9 +197,12 @@ TEST_SUITE("spool damage") {
         CHECK(std::find(got.begin(), got.end(), damage.seq_first) == got.end());
         CHECK(s->stats().quarantined == 1);
         CHECK(as_text(s->cursors().at(text_bytes("n"))) == "12");
-        // The bad record does not pin its segment for ever.
+        // The bad record pins its segment until its gap is durable, and no longer.
         s->ack_received(fixture.made.start, Lane::bulk, range(1, damage.seq_first - 1));
         s->ack_received(fixture.made.start, Lane::bulk, range(damage.seq_first + 1, 12));
+        for (int i = 0; i < 5; ++i) REQUIRE(s->sweep().has_value());
+        CHECK(files_in(options.dir + "/bulk").size() == 1);
+        s->declare_lost(fixture.made.start, Lane::bulk, range(damage.seq_first, damage.seq_last));
         for (int i = 0; i < 5; ++i) REQUIRE(s->sweep().has_value());
         CHECK(files_in(options.dir + "/bulk").empty());
         CHECK(files_in(options.dir + "/quarantine").size() == 1);

@@ -107,14 +107,14 @@ ENGINE = ReplacingMergeTree PARTITION BY month
 ORDER BY (run, producer, step_first, origin_start, origin_lane, origin_seq, origin_row)
 SETTINGS {SETTINGS};
 
--- One row per start: how lives of a spool follow one another.
+-- Rows per start, one for each earlier life it tells of (previous = 0: there was none): where their sequences end.
 CREATE TABLE IF NOT EXISTS tallyman.starts
 (
     spool UUID, start UInt64, previous UInt64, previous_group UInt64, previous_seq Array(UInt64), version String, host String,
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (spool, start, origin_seq, origin_row)
+ORDER BY (spool, start, previous, origin_seq, origin_row)
 SETTINGS {SETTINGS};
 
 -- One row per stored parcel and run in it: what the transport layer of reconcile counts.
