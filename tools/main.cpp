@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
     app.footer("Each command explains itself: tallyman COMMAND --help");
     tally::tools::Run run;
     tally::tools::add_daemons(app, run);
+    tally::tools::add_config(app, run);
     tally::tools::add_load(app, run);
     tally::tools::add_status(app, run);
     tally::tools::add_store(app, run);

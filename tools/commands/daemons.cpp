@@ -17,33 +17,6 @@ namespace tally::tools {
 
 namespace {
 
-int check(const std::string& file) {
-    config::AgentConfig agent;
-    config::ReceiverConfig receiver;
-    const bool is_receiver = config::looks_like_receiver(file);
-    if (app::print_problems(is_receiver ? config::load_receiver(file, receiver) : config::load_agent(file, agent))) return 2;
-    std::printf("%s: ok (%s)\n", file.c_str(), is_receiver ? "receiver" : "agent");
-    return 0;
-}
-
-int dump(const std::string& file) {
-    config::AgentConfig agent;
-    config::ReceiverConfig receiver;
-    const bool is_receiver = config::looks_like_receiver(file);
-    config::Schema schema = is_receiver ? config::receiver_schema(receiver) : config::agent_schema(agent);
-    if (app::print_problems(schema.load(file))) return 2;
-    std::fputs(schema.dump().c_str(), stdout);
-    return 0;
-}
-
-int reference() {
-    config::AgentConfig agent;
-    config::ReceiverConfig receiver;
-    std::printf("# agent.toml\n%s\n# receiver.toml\n%s", config::agent_schema(agent).reference().c_str(),
-                config::receiver_schema(receiver).reference().c_str());
-    return 0;
-}
-
 int version() {
     utsname u{};
     ::uname(&u);
@@ -64,17 +37,6 @@ void add_daemons(CLI::App& app, Run& run) {
     auto* receiver = app.add_subcommand("receiver", "the far end: takes parcels, keeps them, stores every point once");
     receiver->add_option("--config", *file, "receiver.toml")->required();
     receiver->callback([&run, file] { run = [file] { return app::run_receiver(*file); }; });
-
-    auto* check_command = app.add_subcommand("check", "validates a configuration file; exit 2 names every problem with its line");
-    check_command->add_option("file", *file, "agent.toml or receiver.toml")->required();
-    check_command->callback([&run, file] { run = [file] { return check(*file); }; });
-
-    auto* config_command = app.add_subcommand("config", "the effective configuration");
-    config_command->require_subcommand(1);
-    auto* dump_command = config_command->add_subcommand("dump", "every key with the value in force");
-    dump_command->add_option("file", *file, "agent.toml or receiver.toml")->required();
-    dump_command->callback([&run, file] { run = [file] { return dump(*file); }; });
-    config_command->add_subcommand("reference", "every key with its default and what it does")->callback([&run] { run = reference; });
 
     app.add_subcommand("version", "version, compiler, kernel, embedded ClickHouse")->callback([&run] { run = version; });
 }
