@@ -137,9 +137,10 @@ void UringEngine::collect(std::vector<WriteDone>& out) {
 }
 
 void UringEngine::reap(std::vector<WriteDone>& out, bool wait) {
-    if (in_flight_ == 0) return;
+    // Also with nothing in flight: the last completion leaves the eventfd readable, and who waits on it would never sleep.
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t ignored = ::read(event_.get(), &count, sizeof count);
+    if (in_flight_ == 0) return;
     flush();
     if (!wait) {
         io_uring_get_events(&ring_);
