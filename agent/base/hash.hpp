@@ -38,4 +38,17 @@ constexpr std::uint64_t point_hash(std::uint64_t bits, std::uint64_t seed, std::
     return int_hash64(bits + seed + env * hash_env_factor + static_cast<std::uint64_t>(step) * hash_step_factor);
 }
 
+// W of the ledger: sum over points of (2 * step + 1) * w(time, rl_step). One hash serves all values of a frame, and two times that
+// changed places do not cancel. rl_step is 0 where none was given.
+inline constexpr std::uint64_t hash_given = 0x165667B19E3779F9ULL;
+constexpr std::uint64_t when_hash(std::uint64_t seed, std::int64_t time_ns, bool rl_given, std::int64_t rl_step) noexcept {
+    return int_hash64(seed + static_cast<std::uint64_t>(time_ns) * hash_step_factor + static_cast<std::uint64_t>(rl_step) * hash_env_factor +
+                      (rl_given ? hash_given : 0));
+}
+constexpr std::uint64_t when_weight(std::int64_t step) noexcept { return 2 * static_cast<std::uint64_t>(step) + 1; }
+// Sum of when_weight over `steps` steps from `first`.
+constexpr std::uint64_t when_weights(std::int64_t first, std::int64_t stride, std::uint64_t steps) noexcept {
+    return steps * when_weight(first) + static_cast<std::uint64_t>(stride) * steps * (steps - 1);
+}
+
 }  // namespace tally

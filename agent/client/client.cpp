@@ -744,10 +744,13 @@ int write_close(tally_run* run, Writer* w, int exit_code) {
         if (w->blocks[i] != nullptr) w->blocks[i]->producer.close();
     for (std::uint32_t i = 1; i < w->scalar_count; ++i) w->scalars[i]->producer.close();
     ClientRing* r = w->scalars[0];
+    std::uint32_t used = 1;  // this one, by the record to come
+    for (int i = 0; i < run->block_count.load(); ++i) used += w->blocks[i] != nullptr && w->blocks[i]->producer.records() != 0 ? 1 : 0;
+    for (std::uint32_t i = 1; i < w->scalar_count; ++i) used += w->scalars[i]->producer.records() != 0 ? 1 : 0;
     int rc = 0;
     std::uint8_t* at = claim(run, r, sizeof(ring::CloseBody), &rc);
     if (at != nullptr) {
-        const ring::CloseBody body{exit_code, 0};
+        const ring::CloseBody body{exit_code, used};
         std::memcpy(at, &body, sizeof body);
         publish(r, meta_of(w, ring::RecordKind::close, nullptr, 0));
     }

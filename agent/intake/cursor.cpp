@@ -27,7 +27,11 @@ Bytes encode(const RingCursor& c) {
     w.put(c.episodes);
     w.put(c.events);
     w.put(c.stats);
+    w.put(c.episodes_hash);
+    w.put(c.events_hash);
+    w.put(c.stats_hash);
     w.put(c.dropped_points);
+    w.put(c.producer_number);
     w.put(c.block);
     w.put(c.producer);
     w.put(c.attempt);
@@ -49,7 +53,11 @@ Result<RingCursor> decode_cursor(ByteView value) {
     c.episodes = in.get<std::uint64_t>();
     c.events = in.get<std::uint64_t>();
     c.stats = in.get<std::uint64_t>();
+    c.episodes_hash = in.get<std::uint64_t>();
+    c.events_hash = in.get<std::uint64_t>();
+    c.stats_hash = in.get<std::uint64_t>();
     c.dropped_points = in.get<std::uint64_t>();
+    c.producer_number = in.get<std::uint64_t>();
     c.block = in.get<std::uint32_t>();
     c.producer = in.get<Uuid>();
     c.attempt = in.get<std::uint32_t>();

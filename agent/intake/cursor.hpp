@@ -30,7 +30,11 @@ struct RingCursor {
     std::uint64_t episodes = 0;
     std::uint64_t events = 0;
     std::uint64_t stats = 0;
+    std::uint64_t episodes_hash = 0;  // sums of parcel::row_hash
+    std::uint64_t events_hash = 0;
+    std::uint64_t stats_hash = 0;
     std::uint64_t dropped_points = 0;  // declared as gaps so far
+    std::uint64_t producer_number = 0;  // the highest number of its producer's records when this was written
     std::uint32_t block = 0;
     Uuid producer;
     std::uint32_t attempt = 0;

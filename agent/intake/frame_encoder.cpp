@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "agent/base/hash.hpp"
 #include "agent/intake/hash_kernel.hpp"
 #include "agent/intake/stats_kernel.hpp"
+#include "agent/parcel/row_hash.hpp"
 
 namespace tally::intake {
 
@@ -30,9 +32,9 @@ void scatter(const std::uint8_t* in, std::uint32_t width, std::size_t n, std::si
 
 }  // namespace
 
-std::uint64_t FrameEncoder::encode(const FrameTarget& to, const FrameRecord& record, std::int64_t time_ns,
-                                   parcel::MaybeStep rl_step) {
-    if (record.n == 0) return 0;
+StatsAdded FrameEncoder::encode(const FrameTarget& to, const FrameRecord& record, std::int64_t time_ns,
+                                parcel::MaybeStep rl_step) {
+    if (record.n == 0) return {};
     frame_.step_first = record.body.step_first;
     frame_.step_stride = record.body.step_stride;
     frame_.steps = record.body.steps;
@@ -134,6 +136,8 @@ void FrameEncoder::put(const FrameTarget& to, const FrameRecord& record, const S
     entry.step_first = record.step(s.step_offset);
     entry.step_last = record.step(s.step_offset + s.steps - 1);
     entry.points = std::uint64_t{s.items} * s.steps;
+    entry.when = s.items * when_weights(entry.step_first, record.body.step_stride, s.steps) *
+                 when_hash(to.seeds[metric], frame_.time_ns, frame_.rl_step.given, frame_.rl_step.value);
     if (to.draft.empty()) to.draft.begin(to.origin, to.block);
     to.draft.tile(encoder_, to.block, metric, s.item_first, s.items, s.step_offset, s.steps, values);
     if (to.draft.bytes() >= options_.parcel_bytes_target) drafts_.add_frames(to.draft);
@@ -163,16 +167,20 @@ parcel::StepStats FrameEncoder::stats_row(const FrameTarget& to, const FrameReco
     return row;
 }
 
-std::uint64_t FrameEncoder::stats(const FrameTarget& to, const FrameRecord& record) {
+StatsAdded FrameEncoder::stats(const FrameTarget& to, const FrameRecord& record) {
     const std::uint64_t rows = std::uint64_t{record.body.metrics} * record.body.steps;
-    if (rows > std::max(stats_rows_always, record.points() / points_per_stats_row)) return 0;
+    if (rows > std::max(stats_rows_always, record.points() / points_per_stats_row)) return {};
+    std::uint64_t hash = 0;
     for (std::uint32_t m = 0; m < record.body.metrics; ++m) {
         for (std::uint32_t t = 0; t < record.body.steps; ++t) {
-            live_->stats(to.block.metrics[record.body.metric_first + m], stats_row(to, record, m, t));
+            const std::uint32_t metric = record.body.metric_first + m;
+            parcel::StepStats row = stats_row(to, record, m, t);
+            hash += parcel::row_hash(to.seeds[metric], row);
+            live_->stats(to.block.metrics[metric], std::move(row));
             drafts_.check_live(*live_);
         }
     }
-    return rows;
+    return {rows, hash};
 }
 
 }  // namespace tally::intake

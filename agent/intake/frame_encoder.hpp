@@ -22,12 +22,16 @@ struct FrameTarget {
     FrameDraft& draft;
 };
 
+struct StatsAdded {
+    std::uint64_t rows = 0;
+    std::uint64_t hash = 0;  // sum of their row hashes
+};
+
 class FrameEncoder {
 public:
     FrameEncoder(const Options& options, Drafts& drafts) : options_(options), drafts_(drafts) {}
 
-    // Rows of statistics added.
-    std::uint64_t encode(const FrameTarget& to, const FrameRecord& record, std::int64_t time_ns, parcel::MaybeStep rl_step);
+    StatsAdded encode(const FrameTarget& to, const FrameRecord& record, std::int64_t time_ns, parcel::MaybeStep rl_step);
 
 private:
     struct Slice {  // of one tile
@@ -43,7 +47,7 @@ private:
     void rows_tile(const FrameTarget& to, const FrameRecord& record, const Slice& s, std::size_t row_first);
     void put(const FrameTarget& to, const FrameRecord& record, const Slice& s, ByteView values,
              const parcel::LedgerEntry& entry);
-    std::uint64_t stats(const FrameTarget& to, const FrameRecord& record);
+    StatsAdded stats(const FrameTarget& to, const FrameRecord& record);
     parcel::StepStats stats_row(const FrameTarget& to, const FrameRecord& record, std::uint32_t metric, std::uint32_t t);
 
     const Options& options_;

@@ -84,6 +84,7 @@ Status Intake::restore(ByteView key, ByteView value) {
     Producer& producer =
         add_producer({cursor->run, cursor->project, cursor->producer, cursor->attempt, cursor->run_created_ns});
     producer.origin.attempt = std::max(producer.origin.attempt, cursor->attempt);
+    producer.number = std::max(producer.number, cursor->producer_number);
     producer.restored = true;
     add_ring(*uuid, producer).cursor = std::move(*cursor);
     judge_restored(producer);
@@ -235,6 +236,7 @@ std::optional<Batch> Intake::cut(std::int64_t now_wall_ns) {
     batch.parcels = drafts_.take(now_wall_ns);
     for (Ring* ring : dirty_) {
         ring->dirty = false;
+        ring->cursor.producer_number = ring->producer->number;
         batch.marks.push_back({ring->handle, ring->cursor.position});
         if (!ring->attached) ring->frames = FrameDraft{};  // its buffers are large, and it may stay for long
         batch.cursors.push_back({cursor_key(ring->uuid), encode(ring->cursor)});

@@ -153,9 +153,12 @@ private:
         bool restored = false;
         bool close_seen = false;
         std::int32_t exit_code = 0;
+        std::uint32_t rings_used = 0;  // by its close record; 0: not said
+        std::uint64_t number = 0;      // of its newest record
         parcel::ProducerEnd end = parcel::ProducerEnd::none;
         parcel::ProducerEnd worst = parcel::ProducerEnd::none;  // of the rings that ended
         std::int64_t heartbeat_ns = 0;                          // monotonic; 0: not yet
+        std::int64_t detached_ns = 0;                           // monotonic, since no ring is attached; 0: not known
     };
 
     Ring& ring_of(RingHandle handle) const;
@@ -181,7 +184,9 @@ private:
     void close_producer(Producer& producer, parcel::ProducerEnd end, std::int64_t now_wall_ns);
     void judge_restored(Producer& producer);
     void maybe_close(Producer& producer, std::int64_t now_wall_ns);
+    void close_overdue(Producer& producer, std::int64_t now_monotonic_ns, std::int64_t now_wall_ns);
     void write_record(Producer& producer, parcel::ProducerRecord record);
+    std::uint64_t next_number(Producer& producer, std::int64_t now_wall_ns);
     std::vector<parcel::RingTotals> totals(const Producer& producer) const;
     void forget(Producer& producer);
     void forget_ended();

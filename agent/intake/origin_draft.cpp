@@ -22,7 +22,7 @@ void OriginDraft::ledger(const parcel::Metric& metric, parcel::LedgerEntry entry
     entry.same_list = list_id != 0 && list_id == last_list_id_;
     if (!entry.same_list) entry.env_points = list;
     last_list_id_ = list_id;
-    live_bytes_ += 48 + entry.env_points.size() * sizeof(parcel::EnvCount);
+    live_bytes_ += 56 + entry.env_points.size() * sizeof(parcel::EnvCount);
     ledger_.push_back(std::move(entry));
 }
 
@@ -43,8 +43,8 @@ void OriginDraft::event(parcel::Event event) {
 }
 
 void OriginDraft::producer(parcel::ProducerRecord record) {
-    live_bytes_ += 64 + record.role.size() + record.host.size() + record.labels.size() + record.continues.size() +
-                   record.name.size() + record.totals.size() * 68;
+    live_bytes_ += 72 + record.role.size() + record.host.size() + record.labels.size() + record.continues.size() +
+                   record.name.size() + record.totals.size() * 92;
     producers_.push_back(std::move(record));
 }
 
@@ -77,7 +77,10 @@ void OriginDraft::series_to_ledger(const parcel::ScalarSeries& s) {
     e.points = s.bits.size();
     const std::uint64_t seed =
         series_seed(origin_.run, origin_.producer, origin_.attempt, s.metric.dtype, s.metric.name);
-    for (std::size_t i = 0; i < s.bits.size(); ++i) e.hash += point_hash(s.bits[i], seed, 0, s.steps[i]);
+    for (std::size_t i = 0; i < s.bits.size(); ++i) {
+        e.hash += point_hash(s.bits[i], seed, 0, s.steps[i]);
+        e.when += when_weight(s.steps[i]) * when_hash(seed, s.times_ns[i], s.rl_steps[i].given, s.rl_steps[i].value);
+    }
     ledger(s.metric, std::move(e));
 }
 

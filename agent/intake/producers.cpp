@@ -9,7 +9,14 @@ namespace tally::intake {
 using parcel::ProducerEnd;
 using parcel::ProducerWhat;
 
+// Grows whatever the wall clock does; a heartbeat decides nothing and repeats the number before it.
+std::uint64_t Intake::next_number(Producer& producer, std::int64_t now_wall_ns) {
+    const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_wall_ns, 0));
+    return producer.number = std::max(producer.number + 1, now);
+}
+
 void Intake::write_record(Producer& producer, parcel::ProducerRecord record) {
+    record.number = record.what == ProducerWhat::heartbeat ? producer.number : next_number(producer, record.time_ns);
     OriginDraft& draft = drafts_.origin(producer.origin);
     draft.producer(std::move(record));
     drafts_.check_live(draft);
@@ -20,7 +27,8 @@ std::vector<parcel::RingTotals> Intake::totals(const Producer& producer) const {
     out.reserve(producer.rings.size());
     for (const Ring* ring : producer.rings) {
         const RingCursor& c = ring->cursor;
-        out.push_back({ring->uuid, c.block, c.record_number, c.points_total, c.dropped_points, c.episodes, c.events, c.stats});
+        out.push_back({ring->uuid, c.block, c.record_number, c.points_total, c.dropped_points, c.episodes, c.events, c.stats,
+                       c.episodes_hash, c.events_hash, c.stats_hash});
     }
     return out;
 }
@@ -79,10 +87,11 @@ void Intake::end(RingHandle handle, ProducerEnd end, std::int64_t now_wall_ns) {
 void Intake::maybe_close(Producer& producer, std::int64_t now_wall_ns) {
     const auto attached = [](const Ring* r) { return r->attached; };
     const auto awaited = [](const Ring* r) { return !r->attached && !r->ended && r->cursor.end == RingEnd::open; };
+    const auto used = std::count_if(producer.rings.begin(), producer.rings.end(), [](const Ring* r) { return r->cursor.record_number != 0; });
     if (producer.end != ProducerEnd::none || std::any_of(producer.rings.begin(), producer.rings.end(), attached)) return;
     if (producer.worst != ProducerEnd::none)
         close_producer(producer, producer.worst, now_wall_ns);
-    else if (producer.close_seen && std::none_of(producer.rings.begin(), producer.rings.end(), awaited))
+    else if (producer.close_seen && used >= std::int64_t{producer.rings_used} && std::none_of(producer.rings.begin(), producer.rings.end(), awaited))
         close_producer(producer, ProducerEnd::finished, now_wall_ns);
 }
 
@@ -135,6 +144,13 @@ void Intake::forget(Producer& producer) {
     producers_.erase(id);
 }
 
+// Its close record was read and it is gone, but rings that the record counts never came: they held nothing that can still arrive.
+void Intake::close_overdue(Producer& producer, std::int64_t now_monotonic_ns, std::int64_t now_wall_ns) {
+    if (producer.end != ProducerEnd::none || !producer.close_seen) return;
+    if (producer.detached_ns == 0) producer.detached_ns = now_monotonic_ns;
+    if (now_monotonic_ns - producer.detached_ns >= forget_after_ns) close_producer(producer, ProducerEnd::finished, now_wall_ns);
+}
+
 void Intake::close_absent(std::int64_t now_wall_ns) {
     std::vector<Producer*> absent;
     for (auto& [id, producer] : producers_) {
@@ -152,7 +168,11 @@ void Intake::heartbeat(std::int64_t now_monotonic_ns, std::int64_t now_wall_ns) 
     for (auto& [id, producer] : producers_) {
         const bool attached =
             std::any_of(producer->rings.begin(), producer->rings.end(), [](const Ring* r) { return r->attached; });
-        if (!attached) continue;
+        if (!attached) {
+            close_overdue(*producer, now_monotonic_ns, now_wall_ns);
+            continue;
+        }
+        producer->detached_ns = 0;
         if (producer->heartbeat_ns == 0) producer->heartbeat_ns = now_monotonic_ns;
         if (now_monotonic_ns - producer->heartbeat_ns < options_.heartbeat_interval_ns) continue;
         producer->heartbeat_ns = now_monotonic_ns;

@@ -145,9 +145,9 @@ Result<std::int64_t> parse_rewind(ByteView body) {
     return read_at<ring::RewindBody>(body, 0).fork_step;
 }
 
-Result<std::int32_t> parse_close(ByteView body) {
+Result<ring::CloseBody> parse_close(ByteView body) {
     if (body.size() != sizeof(ring::CloseBody)) return corrupt("close body", body.size());
-    return read_at<ring::CloseBody>(body, 0).exit_code;
+    return read_at<ring::CloseBody>(body, 0);
 }
 
 }  // namespace tally::intake

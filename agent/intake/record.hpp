@@ -57,6 +57,6 @@ Result<ScalarRecord> parse_scalars(ByteView body, const std::vector<parcel::Metr
 Result<std::vector<parcel::EpisodeHeader>> parse_episodes(ByteView body);
 Result<parcel::Event> parse_event(ByteView body);  // texts repaired to UTF-8, time not set
 Result<std::int64_t> parse_rewind(ByteView body);
-Result<std::int32_t> parse_close(ByteView body);
+Result<ring::CloseBody> parse_close(ByteView body);
 
 }  // namespace tally::intake

@@ -4,6 +4,7 @@
 
 #include "agent/base/hash.hpp"
 #include "agent/intake/intake.hpp"
+#include "agent/parcel/row_hash.hpp"
 
 namespace tally::intake {
 
@@ -35,10 +36,11 @@ Status Intake::frame(Ring& ring, const ring::RecordHeader& header, ByteView body
     }
     if (!ring.frames.empty() && ring.frames.origin().attempt != header.attempt) drafts_.add_frames(ring.frames);
     const FrameTarget target{ring.block, origin, ring.seeds, ring.frames};
-    const std::uint64_t rows = encoder_.encode(target, frame_record_, header.time_ns, rl_step_of(header));
-    ring.cursor.stats += rows;
+    const StatsAdded stats = encoder_.encode(target, frame_record_, header.time_ns, rl_step_of(header));
+    ring.cursor.stats += stats.rows;
+    ring.cursor.stats_hash += stats.hash;
     counters_.points += frame_record_.points();
-    counters_.stats_left_out += static_cast<std::uint64_t>(rows == 0 && frame_record_.n != 0);
+    counters_.stats_left_out += static_cast<std::uint64_t>(stats.rows == 0 && frame_record_.n != 0);
     return {};
 }
 
@@ -59,7 +61,10 @@ Status Intake::episodes(Ring& ring, const ring::RecordHeader& header, ByteView b
     const auto episodes = parse_episodes(body);
     if (!episodes) return std::unexpected(episodes.error());
     if (episodes->empty()) return {};
-    OriginDraft& draft = drafts_.origin(origin_at(ring, header.attempt));
+    const parcel::Origin origin = origin_at(ring, header.attempt);
+    const std::uint64_t seed = parcel::row_seed(origin, "episodes");
+    for (const parcel::EpisodeHeader& e : *episodes) ring.cursor.episodes_hash += parcel::row_hash(seed, e);
+    OriginDraft& draft = drafts_.origin(origin);
     draft.episodes(*episodes);
     drafts_.check_live(draft);
     ring.cursor.episodes += episodes->size();
@@ -70,7 +75,9 @@ Status Intake::event(Ring& ring, const ring::RecordHeader& header, ByteView body
     auto event = parse_event(body);
     if (!event) return std::unexpected(event.error());
     event->time_ns = header.time_ns;
-    OriginDraft& draft = drafts_.origin(origin_at(ring, header.attempt));
+    const parcel::Origin origin = origin_at(ring, header.attempt);
+    ring.cursor.events_hash += parcel::row_hash(parcel::row_seed(origin, "events"), *event);
+    OriginDraft& draft = drafts_.origin(origin);
     draft.event(std::move(*event));
     drafts_.check_live(draft);
     ring.cursor.events += 1;
@@ -84,6 +91,7 @@ Status Intake::rewind(Ring& ring, const ring::RecordHeader& header, ByteView bod
     r.what = parcel::ProducerWhat::rewound;
     r.time_ns = header.time_ns;
     r.fork_step = *fork_step;
+    r.number = next_number(*ring.producer, 0);  // the record's own time is the trainer's to give
     OriginDraft& draft = drafts_.origin(origin_at(ring, header.attempt));
     draft.producer(std::move(r));
     drafts_.check_live(draft);
@@ -91,10 +99,11 @@ Status Intake::rewind(Ring& ring, const ring::RecordHeader& header, ByteView bod
 }
 
 Status Intake::close(Ring& ring, ByteView body) {
-    const auto exit_code = parse_close(body);
-    if (!exit_code) return std::unexpected(exit_code.error());
+    const auto close = parse_close(body);
+    if (!close) return std::unexpected(close.error());
     ring.producer->close_seen = true;
-    ring.producer->exit_code = *exit_code;
+    ring.producer->exit_code = close->exit_code;
+    ring.producer->rings_used = close->rings_used;
     ring.cursor.end = RingEnd::finished;  // nothing follows; tells a later life that the close record was read
     return {};
 }

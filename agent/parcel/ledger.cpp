@@ -7,13 +7,13 @@ namespace tally::parcel {
 namespace {
 
 constexpr std::uint32_t same_as_before = UINT32_MAX;  // FORMAT.md: metrics of a frame share one list
-constexpr std::size_t entry_fixed_bytes = 12 + 16 + 16 + 4;
+constexpr std::size_t entry_fixed_bytes = 12 + 16 + 24 + 4;
 // Repeated lists cost their reader memory that the section's bytes do not bound.
 constexpr std::uint64_t env_points_max = 16U << 20;
 
 void write_entry(ByteWriter& w, const LedgerEntry& e) {
     RowWriter<entry_fixed_bytes> row;
-    row.put(e.metric).put(e.env_first).put(e.env_count).put(e.step_first).put(e.step_last).put(e.points).put(e.hash);
+    row.put(e.metric).put(e.env_first).put(e.env_count).put(e.step_first).put(e.step_last).put(e.points).put(e.hash).put(e.when);
     row.put(e.same_list ? same_as_before : static_cast<std::uint32_t>(e.env_points.size()));
     row.flush(w);
     if (!e.same_list) write_column(w, e.env_points);
@@ -39,6 +39,7 @@ LedgerEntry read_entry(FieldReader& in, const LedgerSection& s) {
     e.step_last = in.get<std::int64_t>();
     e.points = in.get<std::uint64_t>();
     e.hash = in.get<std::uint64_t>();
+    e.when = in.get<std::uint64_t>();
     const auto m = in.get<std::uint32_t>();
     if (m == same_as_before) {
         in.require(!s.entries.empty() && !s.entries.back().env_points.empty(), "list of a ledger entry");

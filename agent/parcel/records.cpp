@@ -7,8 +7,8 @@ namespace tally::parcel {
 namespace {
 
 constexpr std::size_t event_fixed_bytes = 8 + 2 + 2 + 4;
-constexpr std::size_t totals_bytes = 16 + 4 + 6 * 8;
-constexpr std::size_t record_fixed_bytes = 2 + 8 + 8 + 8 + 4 + 2 + 2 + 4 + 2 + 2 + 4;
+constexpr std::size_t totals_bytes = 16 + 4 + 9 * 8;
+constexpr std::size_t record_fixed_bytes = 2 + 8 + 8 + 8 + 8 + 4 + 2 + 2 + 4 + 2 + 2 + 4;
 constexpr std::size_t ended_bytes = 8 + 8 + 8 * lane_count;
 constexpr std::size_t gap_fixed_bytes = 8 + 4 + 16 + 8 + 2 + 16 + 1 + 8 + 1 + 16;
 
@@ -21,6 +21,9 @@ void write_totals(ByteWriter& w, const RingTotals& t) {
     w.put(t.episodes);
     w.put(t.events);
     w.put(t.stats);
+    w.put(t.episodes_hash);
+    w.put(t.events_hash);
+    w.put(t.stats_hash);
 }
 
 RingTotals read_totals(FieldReader& in) {
@@ -33,12 +36,16 @@ RingTotals read_totals(FieldReader& in) {
     t.episodes = in.get<std::uint64_t>();
     t.events = in.get<std::uint64_t>();
     t.stats = in.get<std::uint64_t>();
+    t.episodes_hash = in.get<std::uint64_t>();
+    t.events_hash = in.get<std::uint64_t>();
+    t.stats_hash = in.get<std::uint64_t>();
     return t;
 }
 
 void write_record(ByteWriter& w, const ProducerRecord& r) {
     w.put(r.what);
     w.put(r.end);
+    w.put(r.number);
     w.put(r.time_ns);
     w.put(r.pid);
     w.put(r.producers_declared);
@@ -60,6 +67,7 @@ ProducerRecord read_record(FieldReader& in) {
     if (in.ok()) in.require(what >= 1 && what <= 5 && end <= 3, "kind of a producer record");
     r.what = static_cast<ProducerWhat>(what);
     r.end = static_cast<ProducerEnd>(end);
+    r.number = in.get<std::uint64_t>();
     r.time_ns = in.get<std::int64_t>();
     r.pid = in.get<std::uint32_t>();
     r.producers_declared = in.get<std::uint32_t>();

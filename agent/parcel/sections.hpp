@@ -110,6 +110,7 @@ struct LedgerEntry {
     std::int64_t step_last = 0;   // highest
     std::uint64_t points = 0;
     std::uint64_t hash = 0;            // H
+    std::uint64_t when = 0;            // W
     std::vector<EnvCount> env_points;  // only for row-list frames, absolute environments
     bool same_list = false;  // for write_ledger: env_points is that of the entry before, and left empty here
 };
@@ -186,10 +187,14 @@ struct RingTotals {
     std::uint64_t episodes = 0;
     std::uint64_t events = 0;
     std::uint64_t stats = 0;
+    std::uint64_t episodes_hash = 0;  // sums of row hashes
+    std::uint64_t events_hash = 0;
+    std::uint64_t stats_hash = 0;
 };
 struct ProducerRecord {
     ProducerWhat what = ProducerWhat::opened;
     ProducerEnd end = ProducerEnd::none;
+    std::uint64_t number = 0;  // grows with every record of one producer, whatever the wall clock does; orders them
     std::int64_t time_ns = 0;
     std::uint32_t pid = 0;
     std::uint32_t producers_declared = 0;

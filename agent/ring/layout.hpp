@@ -184,7 +184,7 @@ static_assert(sizeof(RewindBody) == 8);
 
 struct CloseBody {
     std::int32_t exit_code;
-    std::uint32_t reserved;
+    std::uint32_t rings_used;  // rings of this producer that hold or held a record, this one included; 0: not said
 };
 static_assert(sizeof(CloseBody) == 8);
 

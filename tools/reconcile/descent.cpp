@@ -46,16 +46,16 @@ private:
     using Range = std::pair<std::size_t, std::size_t>;  // of entries_
 
     void read_entries() {
-        for (const auto& row : ask_.rows("SELECT env_first, env_count, step_first, step_last, points, hash, toString(env_list), toString(env_points) FROM "
+        for (const auto& row : ask_.rows("SELECT env_first, env_count, step_first, step_last, points, hash, when_hash, toString(env_list), toString(env_points) FROM "
                                          "tallyman.ledger FINAL WHERE run = {run:String} AND " + where_, params_)) {
             Entry e;
             e.env_first = static_cast<std::uint32_t>(to_u64(row[0]));
             e.env_last = e.env_first + static_cast<std::uint32_t>(to_u64(row[1])) - 1;
             e.step_first = to_i64(row[2]);
             e.step_last = to_i64(row[3]);
-            e.sum = {to_u64(row[4]), to_u64(row[5]), 1};
-            const auto envs = list(row[6]);
-            const auto counts = list(row[7]);
+            e.sum = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6]), 1};
+            const auto envs = list(row[7]);
+            const auto counts = list(row[8]);
             for (std::size_t i = 0; i < envs.size() && i < counts.size(); ++i)
                 e.env_points.emplace_back(static_cast<std::uint32_t>(envs[i]), static_cast<std::uint32_t>(counts[i]));
             entries_.push_back(std::move(e));
@@ -97,6 +97,7 @@ private:
         for (std::size_t i = r.first; i < r.second; ++i) {
             s.points += entries_[i].sum.points;
             s.hash += entries_[i].sum.hash;
+            s.when += entries_[i].sum.when;
             ++s.entries;
         }
         return s;
@@ -112,12 +113,13 @@ private:
             bounds += (bounds.empty() ? "" : ", ") + ("toInt64(" + std::to_string(starts.back()) + ")");
         }
         std::vector<Sum> out(in.size());
-        for (const auto& row : ask_.rows("SELECT roundDown(toInt64(" + std::string(column) + "), [" + bounds + "]) AS part, sum(n), sum(h) FROM (" +
+        for (const auto& row : ask_.rows("SELECT roundDown(toInt64(" + std::string(column) + "), [" + bounds + "]) AS part, sum(n), sum(h), sum(w) FROM (" +
                                          hashed_rows_sql(dtype_width(d_.family.dtype), where_ + limits, final_) + ") GROUP BY part", params_)) {
             const auto it = std::upper_bound(starts.begin(), starts.end(), to_i64(row[0]));
             Sum& s = out[it == starts.begin() ? 0 : static_cast<std::size_t>(it - starts.begin()) - 1];
             s.points += to_u64(row[1]);
             s.hash += to_u64(row[2]);
+            s.when += to_u64(row[3]);
         }
         return out;
     }
@@ -181,6 +183,7 @@ private:
             report_.undeclared_lost += want.points - there.points;
         else
             ++report_.mismatched;
+        if (want.points == there.points && want.hash == there.hash) return name_tile(r, want, there);
         if (++looked_into_ > tiles_max || want.points > points_max || there.points > points_max) return name_tile(r, want, there);
         const std::vector<FoundPoint> found = fetch(r, limits);
         const std::uint64_t seed = series_seed(ask_.run(), d_.family.producer, d_.family.attempt, d_.family.dtype, d_.family.metric);
@@ -198,9 +201,12 @@ private:
             step_last = std::max(step_last, entries_[i].step_last);
         }
         const std::string where = "envs .." + std::to_string(env_last) + ", steps .." + std::to_string(step_last) + ": ";
-        report_.add({there.points == want.points ? "values" : "series", d_.family.metric, entries_[r.first].env_first, step_first,
-                     where + std::to_string(want.points) + " points, H " + std::to_string(want.hash),
-                     std::to_string(there.points) + " points, H " + std::to_string(there.hash)});
+        const bool times = there.points == want.points && there.hash == want.hash;
+        const auto text = [&](const Sum& s) {
+            return std::to_string(s.points) + " points, " + (times ? "W " + std::to_string(s.when) : "H " + std::to_string(s.hash));
+        };
+        report_.add({times ? "times" : there.points == want.points ? "values" : "series", d_.family.metric, entries_[r.first].env_first, step_first,
+                     where + text(want), text(there)});
     }
 
     std::vector<FoundPoint> fetch(Range r, const std::string& limits) {

@@ -7,8 +7,10 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/hash.hpp"
 #include "agent/parcel/parcel.hpp"
+#include "agent/parcel/row_hash.hpp"
 #include "config/files.hpp"
 #include "spool/scan.hpp"
+#include "tools/reconcile/row_proof.hpp"
 
 namespace tally::reconcile {
 
@@ -19,6 +21,7 @@ constexpr std::size_t findings_max = 10;
 struct Sum {
     std::uint64_t points = 0;
     std::uint64_t hash = 0;
+    std::uint64_t when = 0;
 };
 struct Key {
     Uuid producer;
@@ -30,8 +33,9 @@ struct Key {
 struct Totals {
     std::map<Uuid, parcel::RingTotals> rings;
     bool closed = false;
-    std::int64_t time_ns = 0;
+    std::uint64_t number = 0;
     std::uint32_t declared = 0;
+    LiveTotals live;  // rows seen and their hashes
 };
 
 class LandingProof {
@@ -79,10 +83,13 @@ private:
             case parcel::SectionKind::ledger: return ledger(body);
             case parcel::SectionKind::producers: return producers(body);
             case parcel::SectionKind::episodes:
-                if (auto s = parcel::read_episodes(body); s && s->origin.run == r_.run) r_.headers.stored += s->episodes.size();
+                if (auto s = parcel::read_episodes(body)) rows(s->origin, s->episodes, &LiveTotals::episodes, parcel::row_seed(s->origin, "episodes"));
+                return;
+            case parcel::SectionKind::events:
+                if (auto s = parcel::read_events(body)) rows(s->origin, s->events, &LiveTotals::events, parcel::row_seed(s->origin, "events"));
                 return;
             case parcel::SectionKind::stats:
-                if (auto s = parcel::read_stats(body); s && s->origin.run == r_.run) r_.stats.stored += s->stats.size();
+                if (auto s = parcel::read_stats(body)) stats(*s);
                 return;
             case parcel::SectionKind::gaps:
                 if (auto s = parcel::read_gaps(body); s && s->origin.run == r_.run) {
@@ -93,6 +100,23 @@ private:
                 return;
             default: return;
         }
+    }
+
+    template <class Row>
+    void rows(const parcel::Origin& origin, const std::vector<Row>& all, RowTotals LiveTotals::*layer, std::uint64_t seed) {
+        if (origin.run != r_.run) return;
+        RowTotals& sum = totals_[origin.producer].live.*layer;
+        sum.rows += all.size();
+        for (const Row& row : all) sum.hash += parcel::row_hash(seed, row);
+    }
+
+    void stats(const parcel::StatsSection& s) {
+        if (s.origin.run != r_.run) return;
+        std::vector<std::uint64_t> seeds;
+        for (const parcel::Metric& m : s.metrics) seeds.push_back(series_seed(r_.run, s.origin.producer, s.origin.attempt, m.dtype, m.name));
+        RowTotals& sum = totals_[s.origin.producer].live.stats;
+        sum.rows += s.stats.size();
+        for (const parcel::StepStats& row : s.stats) sum.hash += parcel::row_hash(seeds[row.metric], row);
     }
 
     void frames(ByteView body) {
@@ -117,6 +141,9 @@ private:
                 sum.hash += point_hash(bits, seed, env, step);
             }
             sum.points += n;
+            const std::int64_t first = f.step_first + static_cast<std::int64_t>(tile.header.step_offset) * f.step_stride;
+            sum.when += tile.header.items * when_weights(first, f.step_stride, tile.header.steps) *
+                        when_hash(seed, f.time_ns, f.rl_step.given, f.rl_step.value);
         }
     }
 
@@ -126,7 +153,11 @@ private:
         for (const parcel::ScalarSeries& series : s->series) {
             Sum& sum = stored_[{s->origin.producer, s->origin.attempt, series.metric.dtype, series.metric.name}];
             const std::uint64_t seed = series_seed(r_.run, s->origin.producer, s->origin.attempt, series.metric.dtype, series.metric.name);
-            for (std::size_t i = 0; i < series.bits.size(); ++i) sum.hash += point_hash(series.bits[i], seed, 0, series.steps[i]);
+            for (std::size_t i = 0; i < series.bits.size(); ++i) {
+                const parcel::MaybeStep& rl = series.rl_steps[i];
+                sum.hash += point_hash(series.bits[i], seed, 0, series.steps[i]);
+                sum.when += when_weight(series.steps[i]) * when_hash(seed, series.times_ns[i], rl.given, rl.value);
+            }
             sum.points += series.bits.size();
         }
     }
@@ -139,6 +170,7 @@ private:
             Sum& sum = logged_[{s->origin.producer, s->origin.attempt, m.dtype, m.name}];
             sum.points += e.points;
             sum.hash += e.hash;
+            sum.when += e.when;
             ++r_.tiles.count;
             series_.insert({m.name, e.env_first, e.env_count});
         }
@@ -150,8 +182,8 @@ private:
         for (const parcel::ProducerRecord& record : s->records) {
             Totals& t = totals_[s->origin.producer];
             t.declared = std::max(t.declared, record.producers_declared);
-            if (record.time_ns >= t.time_ns) {
-                t.time_ns = record.time_ns;
+            if (record.number >= t.number) {
+                t.number = record.number;
                 if (record.what == parcel::ProducerWhat::closed) t.closed = true;
                 if (record.what == parcel::ProducerWhat::opened || record.what == parcel::ProducerWhat::reopened) t.closed = false;
             }
@@ -169,12 +201,17 @@ private:
         for (const auto& [producer, t] : totals_) {
             r_.open_producers += t.closed ? 0 : 1;
             declared = std::max(declared, t.declared);
+            LiveTotals want;
             for (const auto& [uuid, ring] : t.rings) {
                 published += ring.points;
                 dropped += ring.dropped_points;
-                r_.headers.logged += ring.episodes;
-                r_.stats.logged += ring.stats;
+                add(want.episodes, ring.episodes, ring.episodes_hash);
+                add(want.events, ring.events, ring.events_hash);
+                add(want.stats, ring.stats, ring.stats_hash);
             }
+            live(t, want, "headers", &LiveTotals::episodes, r_.headers);
+            live(t, want, "stats", &LiveTotals::stats, r_.stats);
+            live(t, want, "events", &LiveTotals::events, r_.events);
         }
         r_.producers = totals_.size();
         r_.missing_producers = declared > totals_.size() ? declared - totals_.size() : 0;
@@ -196,7 +233,7 @@ private:
         for (const Key& key : keys) {
             const Sum a = logged_[key];
             const Sum b = stored_[key];
-            if (a.points == b.points && a.hash == b.hash) continue;
+            if (a.points == b.points && a.hash == b.hash && a.when == b.when) continue;
             if (!settled) {
                 ++r_.unsettled;
                 continue;
@@ -208,10 +245,26 @@ private:
                 ++r_.tiles.mismatched;
             }
             if (r_.first.size() < findings_max)
-                r_.first.push_back({b.points < a.points ? "series" : "values", key.metric, -1, 0, std::to_string(a.points) + " points, H " + std::to_string(a.hash),
+                r_.first.push_back({b.points < a.points ? "series" : a.hash == b.hash ? "times" : "values", key.metric, -1, 0, std::to_string(a.points) + " points, H " + std::to_string(a.hash),
                                     std::to_string(b.points) + " points, H " + std::to_string(b.hash)});
         }
         judge(r_, newest_ns_ != 0 && wall_ns() - newest_ns_ > 120'000'000'000);
+    }
+
+    static void add(RowTotals& to, std::uint64_t rows, std::uint64_t hash) {
+        to.rows += rows;
+        to.hash += hash;
+    }
+
+    // Rows of the live lane of a closed producer, by value as soon as all are here.
+    void live(const Totals& t, const LiveTotals& totals, const char* layer, RowTotals LiveTotals::*which, Pair& pair) {
+        const RowTotals& want = totals.*which;
+        const RowTotals& there = t.live.*which;
+        pair.logged += want.rows;
+        pair.stored += there.rows;
+        if (!t.closed || want.rows != there.rows || want.hash == there.hash) return;
+        ++r_.mismatched;
+        r_.add({layer, "", -1, 0, "hash " + std::to_string(want.hash), "hash " + std::to_string(there.hash)});
     }
 
     void transport() {

@@ -8,6 +8,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/hash.hpp"
 #include "agent/base/interval_set.hpp"
+#include "tools/reconcile/row_proof.hpp"
 #include "tools/reconcile/sums.hpp"
 #include "transport/sink/schema.hpp"
 
@@ -19,7 +20,8 @@ constexpr const char* of_run = "WHERE run = {run:String}";
 
 struct ProducerState {
     bool closed = false;
-    std::uint64_t points = 0, dropped = 0, episodes = 0, events = 0, stats = 0;
+    std::uint64_t points = 0, dropped = 0;
+    LiveTotals live;
 };
 
 // Dense rows of one step, and dense rows of one environment: their hashes need no division and no lists.
@@ -37,9 +39,9 @@ Family family_of(const std::vector<std::string>& row) {
 
 Sums logged_sums(Asker& ask) {
     Sums sums;
-    for (const auto& row : ask.rows(std::string("SELECT producer, attempt, dtype, metric, sum(points), sum(hash), count() FROM tallyman.ledger FINAL ") +
+    for (const auto& row : ask.rows(std::string("SELECT producer, attempt, dtype, metric, sum(points), sum(hash), sum(when_hash), count() FROM tallyman.ledger FINAL ") +
                                     of_run + " GROUP BY producer, attempt, dtype, metric"))
-        sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+        sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6]), to_u64(row[7])};
     return sums;
 }
 
@@ -51,7 +53,7 @@ RowShape shape_of(Asker& ask, unsigned width) {
 }
 
 std::vector<std::vector<std::string>> sum_rows(Asker& ask, unsigned width, bool final, RowShape shape) {
-    return ask.rows("SELECT producer, attempt, dtype, metric, sum(n), sum(h), count() FROM (" + hashed_rows_sql(width, "1", final, shape) +
+    return ask.rows("SELECT producer, attempt, dtype, metric, sum(n), sum(h), sum(w), count() FROM (" + hashed_rows_sql(width, "1", final, shape) +
                     ") GROUP BY producer, attempt, dtype, metric");
 }
 
@@ -62,7 +64,7 @@ Sums stored_sums(Asker& ask, bool final) {
         std::vector<std::vector<std::string>> rows = sum_rows(ask, width, final, shape);
         // Rows of another shape may have been stored meanwhile; rows never go away, so asking again afterwards settles it.
         if (shape != RowShape::any && shape_of(ask, width) != shape) rows = sum_rows(ask, width, final, RowShape::any);
-        for (const auto& row : rows) sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6])};
+        for (const auto& row : rows) sums[family_of(row)] = {to_u64(row[4]), to_u64(row[5]), to_u64(row[6]), to_u64(row[7])};
     }
     return sums;
 }
@@ -78,14 +80,15 @@ std::uint64_t duplicates(Asker& ask) {
 std::map<std::string, ProducerState> producers(Asker& ask, Report& report) {
     std::map<std::string, ProducerState> out;
     std::uint64_t declared = 0;
-    const std::string total = "arraySum(argMaxIf(rings.";
-    for (const auto& row : ask.rows("SELECT producer, maxIf(time_ns, what = 3) AS closed, closed != 0 AND closed >= maxIf(time_ns, what IN (1, 5)), "
-                                    "max(declared), " + total + "points, time_ns, what = 3)), " + total + "dropped_points, time_ns, what = 3)), " +
-                                    total + "episodes, time_ns, what = 3)), " + total + "events, time_ns, what = 3)), " + total +
-                                    "stats, time_ns, what = 3)) FROM tallyman.producer_rows FINAL " + of_run + " GROUP BY producer")) {
-        declared = std::max(declared, to_u64(row[3]));
-        out[row[0]] = {row[2] == "1", to_u64(row[4]), to_u64(row[5]), to_u64(row[6]), to_u64(row[7]), to_u64(row[8])};
-        if (row[2] != "1") ++report.open_producers;
+    std::string totals;
+    for (const char* column : {"points", "dropped_points", "episodes", "events", "stats", "episodes_hash", "events_hash", "stats_hash"})
+        totals += std::string(", arraySum(argMaxIf(rings.") + column + ", number, what = 3))";
+    for (const auto& row : ask.rows("SELECT producer, countIf(what = 3) != 0 AND maxIf(number, what = 3) >= maxIf(number, what IN (1, 5)), max(declared)" +
+                                    totals + " FROM tallyman.producer_rows FINAL " + of_run + " GROUP BY producer")) {
+        declared = std::max(declared, to_u64(row[2]));
+        const auto n = [&row](std::size_t i) { return to_u64(row[i]); };
+        out[row[0]] = {row[1] == "1", n(3), n(4), {{n(5), n(8)}, {n(6), n(9)}, {n(7), n(10)}}};
+        if (row[1] != "1") ++report.open_producers;
     }
     report.producers = out.size();
     report.missing_producers = declared > out.size() ? declared - out.size() : 0;
@@ -141,21 +144,31 @@ std::string hashed_rows_sql(unsigned width, const std::string& where, bool final
     const std::string seed = "xxh3(concat(toString(run), '|', toString(producer), '|', toString(attempt), '|', transform(dtype, [1,2,3,4,5,6,7,8,9,10,11,12,13], "
                              "['f16','bf16','f32','f64','i8','i16','i32','i64','u8','u16','u32','u64','bool'], ''), '|', toString(metric)))";
     const std::string base = seed + " + env_first * " + env_factor + " + toUInt64(step_first) * " + step_factor;
+    // W: one hash per row, unless the values of the row have times of their own.
+    const auto when = [&](const std::string& time, const std::string& rl) {
+        return "intHash64(" + seed + " + toUInt64(" + time + ") * " + step_factor + " + toUInt64(ifNull(" + rl + ", 0)) * " + env_factor +
+               " + if(isNull(rl_step), 0, toUInt64(" + std::to_string(hash_given) + ")))";
+    };
+    const std::string row_when = "intDiv(length(v.p0), steps) * (toUInt64(steps) * (2 * toUInt64(step_first) + 1) + toUInt64(step_stride) * steps * "
+                                 "toUInt64(steps - 1)) * " + when("time_ns", "rl_step");
+    const std::string value_when = "arraySum(i -> (2 * toUInt64(if(empty(step_list), step_first + (i - 1) * step_stride, step_list[i])) + 1) * " +
+                                   when("if(empty(time_list), time_ns, time_list[i])", "if(empty(rl_list), rl_step, rl_list[i])") + ", arrayEnumerate(v.p0))";
     // The base of a row is made once per row, outside the lambda that runs per value.
-    const auto branch = [&](const char* condition, const std::string& offset, const std::string& start) {
+    const auto branch = [&](const char* condition, const std::string& offset, const std::string& start, const std::string& w) {
         return "SELECT producer, attempt, dtype, metric, env_first, step_first, length(v.p0) AS n, arraySum((" + names + "i) -> intHash64(" +
-               sink::bits_sql(width) + " + base + " + offset + "), " + planes + "arrayEnumerate(v.p0)) AS h FROM (SELECT *, " + start +
+               sink::bits_sql(width) + " + base + " + offset + "), " + planes + "arrayEnumerate(v.p0)) AS h, " + w + " AS w FROM (SELECT *, " + start +
                " AS base FROM tallyman.points_w" + std::to_string(width) + (final ? " FINAL" : "") + " WHERE run = {run:String} AND (" +
                where + ")" + condition + ")";
     };
     const std::string steps = "toUInt64((i - 1) * step_stride) * " + step_factor;
     const std::string any = "toUInt64(env_first + if(empty(idx), intDiv(i - 1, steps), idx[1 + intDiv(i - 1, steps)])) * " + env_factor +
                             " + toUInt64(if(empty(step_list), step_first + ((i - 1) % steps) * step_stride, step_list[i])) * " + step_factor;
-    if (shape == RowShape::one_step) return branch("", "(i - 1) * " + env_factor, base);
-    if (shape == RowShape::one_env) return branch("", steps, base);
-    return branch((std::string(" AND ") + one_step).c_str(), "(i - 1) * " + env_factor, base) + " UNION ALL " +
-           branch((std::string(" AND ") + one_env).c_str(), steps, base) + " UNION ALL " +
-           branch((std::string(" AND NOT (") + one_step + ") AND NOT (" + one_env + ")").c_str(), any, seed);
+    const std::string listed = "if(empty(step_list) AND empty(time_list) AND empty(rl_list), " + row_when + ", " + value_when + ")";
+    if (shape == RowShape::one_step) return branch("", "(i - 1) * " + env_factor, base, row_when);
+    if (shape == RowShape::one_env) return branch("", steps, base, listed);
+    return branch((std::string(" AND ") + one_step).c_str(), "(i - 1) * " + env_factor, base, row_when) + " UNION ALL " +
+           branch((std::string(" AND ") + one_env).c_str(), steps, base, listed) + " UNION ALL " +
+           branch((std::string(" AND NOT (") + one_step + ") AND NOT (" + one_env + ")").c_str(), any, seed, listed);
 }
 
 Report prove_store(const tools::QueryFn& query, const std::string& run) {
@@ -181,12 +194,14 @@ Report prove_store(const tools::QueryFn& query, const std::string& run) {
     for (const auto& [f, s] : logged) ledger_points += s.points;
     for (const auto& [f, s] : stored) report.points_stored += s.points;
     std::uint64_t closed_dropped = 0;
+    std::map<std::string, LiveTotals> live;
     for (const auto& [id, p] : states) {
         total_points += p.points;
         closed_dropped += p.dropped;
-        report.headers.logged += p.episodes;
-        report.stats.logged += p.stats;
-        report.events.logged += p.events;
+        report.headers.logged += p.live.episodes.rows;
+        report.stats.logged += p.live.stats.rows;
+        report.events.logged += p.live.events.rows;
+        live[id] = p.live;
     }
     report.gap_rows = ask.number(std::string("SELECT count() FROM tallyman.gap_rows FINAL ") + of_run);
     report.points_declared_lost = std::max(closed_dropped, ask.number(std::string("SELECT sum(points) FROM tallyman.gap_rows FINAL ") + of_run));
@@ -202,6 +217,7 @@ Report prove_store(const tools::QueryFn& query, const std::string& run) {
     count_layer(report, "headers", report.headers, settled);
     count_layer(report, "stats", report.stats, settled);
     if (report.events.stored < report.events.logged) count_layer(report, "events", report.events, settled);
+    if (settled) prove_rows(ask, live, true, report);
     if (report.open_producers == 0 && ledger_points != total_points) count_layer(report, "series", {total_points, ledger_points}, settled);
     report.series.count = families.size();
     for (const Family& f : families) {

@@ -24,8 +24,9 @@ struct Family {  // one metric of one (producer, attempt)
 struct Sum {
     std::uint64_t points = 0;
     std::uint64_t hash = 0;
+    std::uint64_t when = 0;
     std::uint64_t entries = 0;
-    bool equals(const Sum& o) const { return points == o.points && hash == o.hash; }
+    bool equals(const Sum& o) const { return points == o.points && hash == o.hash && when == o.when; }
 };
 using Sums = std::map<Family, Sum>;
 
@@ -49,7 +50,7 @@ private:
     std::string error_;
 };
 
-// A subquery of (producer, attempt, dtype, metric, env_first, step_first, n, h) per row of one width, for {run:String} and `where`.
+// A subquery of (producer, attempt, dtype, metric, env_first, step_first, n, h, w) per row of one width, for {run:String} and `where`.
 // A shape other than any is a promise about all rows that `where` lets through; it spares filtering three times.
 enum class RowShape : std::uint8_t { any, one_step, one_env };
 std::string hashed_rows_sql(unsigned width, const std::string& where, bool final, RowShape shape = RowShape::any);

@@ -337,6 +337,7 @@ Status RowBuilder::add_ledger(Parcel& at, ByteView body) {
         t.step_last.add(e.step_last);
         t.points.add(e.points);
         t.hash.add(e.hash);
+        t.when.add(e.when);
         t.env_list.add(envs);
         t.env_points.add(counts);
         add_origin(t.origin, at.id, at.row++, 1, tables.month, batch_);
@@ -434,6 +435,7 @@ Status RowBuilder::add_producers(Parcel& at, ByteView body) {
         t.run_created_ns.add(section->origin.run_created_ns);
         t.what.add(static_cast<std::uint8_t>(r.what));
         t.end.add(static_cast<std::uint8_t>(r.end));
+        t.number.add(r.number);
         t.time_ns.add(r.time_ns);
         t.pid.add(r.pid);
         t.declared.add(r.producers_declared);
@@ -446,12 +448,13 @@ Status RowBuilder::add_producers(Parcel& at, ByteView body) {
         t.name.add(r.name);
         std::vector<Uuid> rings;
         std::vector<std::uint32_t> blocks;
-        std::vector<std::uint64_t> columns[6];
+        std::vector<std::uint64_t> columns[9];
         for (const parcel::RingTotals& ring : r.totals) {
             rings.push_back(ring.ring);
             blocks.push_back(ring.block);
-            const std::uint64_t values[6] = {ring.records, ring.points, ring.dropped_points, ring.episodes, ring.events, ring.stats};
-            for (std::size_t i = 0; i < 6; ++i) columns[i].push_back(values[i]);
+            const std::uint64_t values[9] = {ring.records, ring.points, ring.dropped_points, ring.episodes, ring.events, ring.stats,
+                                             ring.episodes_hash, ring.events_hash, ring.stats_hash};
+            for (std::size_t i = 0; i < 9; ++i) columns[i].push_back(values[i]);
         }
         t.ring.add(rings);
         t.ring_block.add(blocks);
@@ -461,6 +464,9 @@ Status RowBuilder::add_producers(Parcel& at, ByteView body) {
         t.episodes.add(columns[3]);
         t.events.add(columns[4]);
         t.stats.add(columns[5]);
+        t.episodes_hash.add(columns[6]);
+        t.events_hash.add(columns[7]);
+        t.stats_hash.add(columns[8]);
         add_origin(t.origin, at.id, at.row++, 1, tables.month, batch_);
     }
     return {};

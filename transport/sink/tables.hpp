@@ -69,12 +69,12 @@ struct LedgerTable : Table {
     UuidColumn producer{"producer"};
     Fixed<std::uint32_t> attempt{"attempt"}, env_first{"env_first"}, env_count{"env_count"};
     Fixed<std::int64_t> step_first{"step_first"}, step_last{"step_last"};
-    Fixed<std::uint64_t> points{"points"}, hash{"hash"};
+    Fixed<std::uint64_t> points{"points"}, hash{"hash"}, when{"when_hash"};
     Array<std::uint32_t> env_list{"env_list"}, env_points{"env_points"};
     OriginColumns origin;
 
     LedgerTable() : Table("ledger") {
-        attach({&run, &metric, &dtype, &producer, &attempt, &env_first, &env_count, &step_first, &step_last, &points, &hash, &env_list,
+        attach({&run, &metric, &dtype, &producer, &attempt, &env_first, &env_count, &step_first, &step_last, &points, &hash, &when, &env_list,
                 &env_points});
         origin.attach(block);
     }
@@ -136,6 +136,7 @@ struct ProducersTable : Table {
     Fixed<std::uint32_t> attempt{"attempt"};
     Fixed<std::int64_t> run_created_ns{"run_created_ns"};
     Fixed<std::uint8_t> what{"what"}, end{"end"};
+    Fixed<std::uint64_t> number{"number"};
     Fixed<std::int64_t> time_ns{"time_ns"};
     Fixed<std::uint32_t> pid{"pid"}, declared{"declared"};
     Fixed<std::int64_t> fork_step{"fork_step"};
@@ -144,12 +145,14 @@ struct ProducersTable : Table {
     UuidArray ring{"rings.ring"};
     Array<std::uint32_t> ring_block{"rings.block"};
     Array<std::uint64_t> records{"rings.records"}, points{"rings.points"}, dropped{"rings.dropped_points"},
-        episodes{"rings.episodes"}, events{"rings.events"}, stats{"rings.stats"};
+        episodes{"rings.episodes"}, events{"rings.events"}, stats{"rings.stats"},
+        episodes_hash{"rings.episodes_hash"}, events_hash{"rings.events_hash"}, stats_hash{"rings.stats_hash"};
     OriginColumns origin;
 
     ProducersTable() : Table("producer_rows") {
-        attach({&run, &project, &producer, &attempt, &run_created_ns, &what, &end, &time_ns, &pid, &declared, &fork_step, &exit_code,
-                &role, &host, &labels, &continues, &name, &ring, &ring_block, &records, &points, &dropped, &episodes, &events, &stats});
+        attach({&run, &project, &producer, &attempt, &run_created_ns, &what, &end, &number, &time_ns, &pid, &declared, &fork_step, &exit_code,
+                &role, &host, &labels, &continues, &name, &ring, &ring_block, &records, &points, &dropped, &episodes, &events, &stats,
+                &episodes_hash, &events_hash, &stats_hash});
         origin.attach(block);
     }
 };

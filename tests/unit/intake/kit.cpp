@@ -42,6 +42,7 @@ void add_ledger(Content& c, const parcel::LedgerSection& s) {
         Sum& sum = c.ledger[key];
         sum.points += e.points;
         sum.hash += e.hash;
+        sum.when += e.when;
         std::uint64_t listed = 0;
         for (const parcel::EnvCount& p : e.env_points) {
             c.listed[{key, p.env}] += p.points;
@@ -144,6 +145,7 @@ Sums sums_of(const Points& points, std::string_view run) {
         for (const Seen& v : seen) {
             sum.points += 1;
             sum.hash += point_hash(v.bits, seed, key.env, key.step);
+            sum.when += when_weight(key.step) * when_hash(seed, v.time_ns, v.rl_step.given, v.rl_step.value);
         }
     }
     return out;

@@ -38,6 +38,7 @@ using Points = std::map<PointKey, std::vector<Seen>>;  // repeats in their order
 struct Sum {
     std::uint64_t points = 0;
     std::uint64_t hash = 0;
+    std::uint64_t when = 0;
     bool operator==(const Sum&) const = default;
 };
 using Sums = std::map<SeriesKey, Sum>;

@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "agent/base/hash.hpp"
+#include "agent/parcel/row_hash.hpp"
 #include "tests/unit/intake/kit.hpp"
 
 using namespace tally;
@@ -13,9 +16,9 @@ using parcel::ProducerWhat;
 
 namespace {
 
-Bytes close_body(std::int32_t exit_code) {
+Bytes close_body(std::int32_t exit_code, std::uint32_t rings_used = 0) {
     Bytes out;
-    ByteWriter(out).put(ring::CloseBody{exit_code, 0});
+    ByteWriter(out).put(ring::CloseBody{exit_code, rings_used});
     return out;
 }
 
@@ -59,7 +62,7 @@ RingInfo scalar_with_series(std::uint8_t ring = 1) {
 }  // namespace
 
 TEST_CASE("a cursor survives its bytes, and no prefix of them is taken for one") {
-    const RingCursor c{RingEnd::died, 4096, 2, 3, 4, 5, 6, 7, 8, uuid(9), 10, -11, "run", "project"};
+    const RingCursor c{RingEnd::died, 4096, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, uuid(9), 10, -11, "run", "project"};
     const Bytes value = encode(c);
     const auto back = decode_cursor(value);
     REQUIRE(back);
@@ -97,6 +100,96 @@ TEST_CASE("a producer is opened once with its description, whatever the number o
     CHECK(origin.run == "run-1");
     CHECK(origin.run_created_ns == info.opened_ns);
     CHECK(content.cursors.size() == 2);
+}
+
+TEST_CASE("a close record that counts rings waits for those that were not offered yet, but not for ever") {
+    const RingInfo block_ring = block_info({{Dtype::f32, "x"}}, 0, 4);
+    const auto zero = [](auto, auto, auto) { return 0; };
+    for (const bool comes : {true, false}) {
+        Intake intake({});
+        Content content;
+        Feed scalar(intake, scalar_with_series());
+        REQUIRE(scalar.give(ring::RecordKind::close, close_body(0, 2), 0));
+        intake.end(scalar.handle(), ProducerEnd::finished, 30);
+        cut(intake, content);
+        CHECK(whats(content) == std::vector{ProducerWhat::opened});
+        if (comes) {
+            Feed block(intake, block_ring);
+            REQUIRE(block.give(ring::RecordKind::frame, frame_body(block_ring.block, {}, zero), 4));
+            intake.end(block.handle(), ProducerEnd::finished, 31);
+        } else {
+            intake.heartbeat(1, 60);
+            CHECK_FALSE(intake.pending());
+            intake.heartbeat(Intake::forget_after_ns + 1, 61);
+        }
+        cut(intake, content);
+        CHECK(whats(content) == std::vector{ProducerWhat::opened, ProducerWhat::closed});
+        CHECK(content.producers.back().second.totals.size() == (comes ? 2 : 1));
+    }
+}
+
+TEST_CASE("records of a producer are numbered upwards over lives, also when the clock is set back") {
+    Content content;
+    std::vector<std::uint64_t> numbers;
+    {
+        Intake intake({});
+        const RingInfo info = scalar_with_series();
+        Feed scalar(intake, info);
+        REQUIRE(scalar.give(ring::RecordKind::scalars, scalar_body(1, {{0, 5}}), 1));
+        REQUIRE(scalar.give(ring::RecordKind::rewind, rewind_body(1), 0));
+        intake.end(scalar.handle(), ProducerEnd::died, 1'000'000);
+        cut(intake, content);
+    }
+    const auto second = next_life(content);
+    RingInfo again = scalar_with_series();
+    REQUIRE(second->attach(again, 5));  // long before, by the wall clock
+    const auto batch = second->cut(6);
+    REQUIRE(batch);
+    content.add(*batch);
+    CHECK(whats(content) == std::vector{ProducerWhat::opened, ProducerWhat::rewound, ProducerWhat::closed, ProducerWhat::reopened});
+    for (const auto& [origin, r] : content.producers) numbers.push_back(r.number);
+    CHECK(std::adjacent_find(numbers.begin(), numbers.end(), std::greater_equal<>()) == numbers.end());
+}
+
+TEST_CASE("CLOSE carries the sums of the hashes of the producer's live rows, over lives") {
+    Content content;
+    const RingInfo block_ring = block_info({{Dtype::f32, "x"}, {Dtype::i8, "y"}}, 0, 4);
+    const auto value = [](auto m, auto t, auto e) { return static_cast<std::uint64_t>(m * 100 + t * 10 + e); };
+    const auto give = [&](Feed& scalar, Feed& block) {
+        REQUIRE(block.give(ring::RecordKind::frame, frame_body(block_ring.block, {}, value), 8));
+        REQUIRE(scalar.give(ring::RecordKind::event, event_body("a", "b", "c"), 0));
+        REQUIRE(scalar.give(ring::RecordKind::episodes, episode_body(9, 1, {{0, 0, 0, 0, 0, 1.5, 3}, {2, 1, 0, 0, 0, -0.0, 1}}), 0));
+    };
+    {
+        Intake intake({});
+        Feed scalar(intake, scalar_with_series());
+        Feed block(intake, block_ring);
+        give(scalar, block);
+        cut(intake, content);
+    }
+    const auto second = next_life(content);
+    Feed scalar(*second, scalar_with_series());
+    Feed block(*second, block_ring);
+    give(scalar, block);
+    second->end(block.handle(), ProducerEnd::died, 30);
+    second->end(scalar.handle(), ProducerEnd::died, 31);
+    cut(*second, content);
+    std::uint64_t episodes = 0, events = 0, stats = 0;
+    for (const auto& [origin, e] : content.episodes) episodes += parcel::row_hash(parcel::row_seed(origin, "episodes"), e);
+    for (const auto& [origin, e] : content.events) events += parcel::row_hash(parcel::row_seed(origin, "events"), e);
+    for (const StatsOf& s : content.stats)
+        stats += parcel::row_hash(series_seed("run-1", s.series.producer, s.series.attempt, s.series.dtype, s.series.metric), s.row);
+    const parcel::ProducerRecord& closed = content.producers.back().second;
+    REQUIRE(closed.what == ProducerWhat::closed);
+    for (const parcel::RingTotals& t : closed.totals) {
+        episodes -= t.episodes_hash;
+        events -= t.events_hash;
+        stats -= t.stats_hash;
+    }
+    CHECK(content.stats.size() == 4);
+    CHECK(episodes == 0);
+    CHECK(events == 0);
+    CHECK(stats == 0);
 }
 
 TEST_CASE("a producer finishes after its close record and its last ring; totals of all rings, then the cursors go") {

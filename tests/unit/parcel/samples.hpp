@@ -66,6 +66,7 @@ inline LedgerSection ledger() {
     dense.step_first = dense.step_last = 7;
     dense.points = 5;
     dense.hash = 0x0123456789abcdef;
+    dense.when = 0xfedcba9876543210;
     LedgerEntry rows = dense;
     rows.points = 4;
     rows.env_points = {{100, 1}, {102, 2}, {104, 1}};
@@ -87,9 +88,9 @@ inline StatsSection stats() {
 inline EventSection events() { return {origin(), {{5, "note", "k", "gr\xC3\xBC\xC3\x9F"}, {6, "config", "", "{}"}}}; }
 
 inline ProducerSection producers() {
-    ProducerRecord opened{ProducerWhat::opened, ProducerEnd::none, 1, 42, 8, INT64_MAX, 0, "0", "host", "{}", "", "name", {}};
-    ProducerRecord closed{ProducerWhat::closed, ProducerEnd::died, 2, 42, 8, 64, -9, "0", "host", "{}",
-                          uuid(9).text(), "name", {{uuid(1), 1, 2, 3, 4, 5, 6, 7}}};
+    ProducerRecord opened{ProducerWhat::opened, ProducerEnd::none, 11, 1, 42, 8, INT64_MAX, 0, "0", "host", "{}", "", "name", {}};
+    ProducerRecord closed{ProducerWhat::closed, ProducerEnd::died, 12, 2, 42, 8, 64, -9, "0", "host", "{}",
+                          uuid(9).text(), "name", {{uuid(1), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}};
     return {origin(), {opened, closed}};
 }
 

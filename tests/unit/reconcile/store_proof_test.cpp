@@ -58,6 +58,7 @@ kit::Producer complete(const std::string& run, std::uint64_t seed) {
     std::vector<Bytes> parcels{p.live({ProducerWhat::opened}, false)};
     for (Bytes& b : kit::everything(p)) parcels.push_back(std::move(b));
     parcels.push_back(p.live({}));
+    parcels.push_back(p.stats({Dtype::f32, "m_f32"}));
     parcels.push_back(p.live({ProducerWhat::closed}, false));
     world().insert(parcels, seed);
     return p;
@@ -95,6 +96,58 @@ TEST_CASE("one flipped bit in the store is named with point, bit, expected and f
     CHECK(r.first[0].step == 7);
     CHECK(r.first[0].found.find("bit 20 flipped") != std::string::npos);
     CHECK(r.tiles.mismatched == 1);
+}
+
+TEST_CASE("one altered row of the live lane is named with its field, expected and found") {
+    if (!kit::have_chdb()) return;
+    struct Case {
+        const char *table, *change, *where, *layer, *expected, *found;
+        std::int64_t env, step;
+    };
+    std::uint64_t seed = 200;
+    for (const Case& c : {Case{"stats", "count = count + 1", "step = 7", "stats", "count 5", "count 6", 100, 7},
+                          Case{"stats", "sum = sum - 3", "step = 7", "stats", "sum 10", "sum 7", 100, 7},
+                          Case{"stats", "bin_counts = [1, 3, 1]", "step = 7", "stats", nullptr, nullptr, -1, 0},
+                          Case{"episodes", "length = length + 64", "env = 3", "headers", "length 64", "length 128", 3, 63},
+                          Case{"episodes", "ret = -ret", "env = 4", "headers", "return -0", "return 0", 4, 5},
+                          Case{"event_rows", "text = '{}'", "1", "events", nullptr, nullptr, -1, 0}}) {
+        const std::string run = "live" + std::to_string(++seed);
+        complete(run, seed);
+        world().alter(std::string("ALTER TABLE tallyman.") + c.table + " UPDATE " + c.change + " WHERE run = '" + run + "' AND " + c.where +
+                      " SETTINGS mutations_sync = 2");
+        const auto r = world().prove(run);
+        INFO(r.text());
+        CHECK(r.verdict == "mismatch");
+        REQUIRE(r.first.size() == 1);
+        CHECK(r.first[0].layer == c.layer);
+        CHECK(r.first[0].env == c.env);
+        CHECK(r.first[0].step == c.step);
+        if (c.expected == nullptr) continue;
+        CHECK(r.first[0].expected == std::string(c.expected));
+        CHECK(r.first[0].found == std::string(c.found));
+    }
+}
+
+TEST_CASE("an altered time or rl_step is a mismatch, also where values of a row have times of their own") {
+    if (!kit::have_chdb()) return;
+    std::uint64_t seed = 230;
+    for (const auto& [change, where] : {std::pair{"time_ns = time_ns + 1", "metric = 'm_f32' AND env_first = 100 AND step_first = 7"},
+                                        std::pair{"rl_step = NULL", "metric = 'm_i32' AND env_first = 100 AND step_first = 20"},
+                                        std::pair{"rl_step = rl_step + 1", "metric = 'listed' AND env_first = 10 AND step_first = -5"},
+                                        std::pair{"time_list = arrayMap((t, i) -> t + (i = 3), time_list, arrayEnumerate(time_list))", "metric = 'loss' AND step_first = 0"},
+                                        std::pair{"rl_list = arrayReverse(rl_list)", "metric = 'loss' AND step_first = 0"}}) {
+        const std::string run = "when" + std::to_string(++seed);
+        complete(run, seed);
+        CHECK(world().prove(run).verdict == "exact");
+        for (const char* width : {"4", "8"})
+            world().alter(std::string("ALTER TABLE tallyman.points_w") + width + " UPDATE " + change + " WHERE run = '" + run + "' AND " + where +
+                          " SETTINGS mutations_sync = 2");
+        const auto r = world().prove(run);
+        INFO(change << '\n' << r.text());
+        CHECK(r.verdict == "mismatch");
+        REQUIRE(!r.first.empty());
+        CHECK(r.first[0].layer == "times");
+    }
 }
 
 TEST_CASE("a missing row is a loss, and its first point is named") {

@@ -13,6 +13,7 @@
 
 #include "agent/base/hash.hpp"
 #include "agent/parcel/parcel.hpp"
+#include "agent/parcel/row_hash.hpp"
 #include "agent/parcel/tile_codec.hpp"
 #include "spool/spool.hpp"
 #include "transport/sink/chdb.hpp"
@@ -35,10 +36,12 @@ struct TempDir {
 inline void remove_at_exit(const std::string& path) {
     static std::string dir;
     dir = path;
-    std::atexit([] {
+    const auto remove = [] {
         std::error_code ignored;
         std::filesystem::remove_all(dir, ignored);
-    });
+    };
+    std::atexit(remove);
+    std::at_quick_exit(remove);
 }
 
 inline bool have_chdb() {
@@ -126,6 +129,7 @@ public:
         parcel::ProducerRecord r;
         r.what = what;
         r.time_ns = origin.run_created_ns + (what == parcel::ProducerWhat::opened ? 1 : 9'000);
+        r.number = static_cast<std::uint64_t>(r.time_ns);
         r.pid = 7;
         r.producers_declared = 1;
         r.role = "0";
@@ -138,9 +142,28 @@ public:
             totals.points = points.size();
             totals.episodes = episodes_;
             totals.events = events_;
+            totals.stats = stats_;
+            totals.episodes_hash = episodes_hash_;
+            totals.events_hash = events_hash_;
+            totals.stats_hash = stats_hash_;
             r.totals = {totals};
         }
         return r;
+    }
+
+    // Rows of statistics of one metric, with and without a histogram.
+    Bytes stats(const parcel::Metric& metric) {
+        const parcel::StatsSection section{origin, {metric},
+                                           {{0, 100, 5, 7, 99, 5, 1, -1.5, 4.5, 10, 30, {0x3f80, 0x3fc0, 0xbfc0}, {1, 2, 1}},
+                                            {0, 100, 1, 8, 99, 1, 1, 0, 0, 0, 0, {}, {}}}};
+        stats_ += section.stats.size();
+        const std::uint64_t seed = series_seed(origin.run, origin.producer, origin.attempt, metric.dtype, metric.name);
+        for (const auto& row : section.stats) stats_hash_ += parcel::row_hash(seed, row);
+        Bytes body;
+        parcel::write_stats(section, body);
+        parcel::ParcelBuilder builder;
+        builder.add(parcel::SectionKind::stats, body, false);
+        return seal(builder, Lane::live, 0);
     }
 
     // Ledger so far, two episode headers, an event, and the producer's records.
@@ -158,12 +181,12 @@ public:
         if (extras) {
             episodes_ += 2;
             events_ += 1;
-            add(parcel::SectionKind::episodes, [&](Bytes& b) {
-                parcel::write_episodes({origin, {{3, 1, 0, 63, 64, 12.5, 64}, {4, -1, 5, 5, 0, -0.0, 0}}}, b);
-            });
-            add(parcel::SectionKind::events, [&](Bytes& b) {
-                parcel::write_events({origin, {{origin.run_created_ns + 4, "config", "", "{\"lr\": 1}"}}}, b);
-            });
+            const parcel::EpisodeSection episodes{origin, {{3, 1, 0, 63, 64, 12.5, 64}, {4, -1, 5, 5, 0, -0.0, 0}}};
+            const parcel::EventSection events{origin, {{origin.run_created_ns + 4, "config", "", "{\"lr\": 1}"}}};
+            for (const auto& e : episodes.episodes) episodes_hash_ += parcel::row_hash(parcel::row_seed(origin, "episodes"), e);
+            for (const auto& e : events.events) events_hash_ += parcel::row_hash(parcel::row_seed(origin, "events"), e);
+            add(parcel::SectionKind::episodes, [&](Bytes& b) { parcel::write_episodes(episodes, b); });
+            add(parcel::SectionKind::events, [&](Bytes& b) { parcel::write_events(events, b); });
         }
         parcel::ProducerSection producers{origin, {}};
         for (const parcel::ProducerWhat what : whats) producers.records.push_back(record(what));
@@ -196,7 +219,12 @@ private:
         e.step_last = high;
         e.points = points.size() - from;
         const std::uint64_t seed = series_seed(origin.run, origin.producer, origin.attempt, metric.dtype, metric.name);
-        for (std::size_t i = from; i < points.size(); ++i) e.hash += point_hash(points[i].bits, seed, points[i].env, points[i].step);
+        for (std::size_t i = from; i < points.size(); ++i) {
+            const Point& p = points[i];
+            const bool given = p.rl != "\\N";
+            e.hash += point_hash(p.bits, seed, p.env, p.step);
+            e.when += when_weight(p.step) * when_hash(seed, p.time_ns, given, given ? std::stoll(p.rl) : 0);
+        }
         for (const auto& [env, count] : per_env) e.env_points.push_back({env, count});
         ledger.push_back(std::move(e));
     }
@@ -239,6 +267,10 @@ private:
     std::mt19937_64 random_;
     std::uint64_t episodes_ = 0;
     std::uint64_t events_ = 0;
+    std::uint64_t stats_ = 0;
+    std::uint64_t episodes_hash_ = 0;
+    std::uint64_t events_hash_ = 0;
+    std::uint64_t stats_hash_ = 0;
 };
 
 inline parcel::Frame dense(std::int64_t step, std::uint32_t steps = 1, std::int64_t stride = 1, bool rl = true) {

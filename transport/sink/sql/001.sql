@@ -47,7 +47,7 @@ SETTINGS {SETTINGS};
 CREATE TABLE IF NOT EXISTS tallyman.ledger
 (
     run LowCardinality(String), metric LowCardinality(String), dtype UInt8, producer UUID, attempt UInt32,
-    env_first UInt32, env_count UInt32, step_first Int64, step_last Int64, points UInt64, hash UInt64,
+    env_first UInt32, env_count UInt32, step_first Int64, step_last Int64, points UInt64, hash UInt64, when_hash UInt64,
     env_list Array(UInt32), env_points Array(UInt32),
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
@@ -88,13 +88,14 @@ SETTINGS {SETTINGS};
 CREATE TABLE IF NOT EXISTS tallyman.producer_rows
 (
     run LowCardinality(String), project LowCardinality(String), producer UUID, attempt UInt32, run_created_ns Int64,
-    what UInt8, end UInt8, time_ns Int64, pid UInt32, declared UInt32, fork_step Int64, exit_code Int32, role String, host String,
+    what UInt8, end UInt8, number UInt64, time_ns Int64, pid UInt32, declared UInt32, fork_step Int64, exit_code Int32, role String, host String,
     labels String, continues String, name String,
-    rings Nested(ring UUID, block UInt32, records UInt64, points UInt64, dropped_points UInt64, episodes UInt64, events UInt64, stats UInt64),
+    rings Nested(ring UUID, block UInt32, records UInt64, points UInt64, dropped_points UInt64, episodes UInt64, events UInt64, stats UInt64,
+        episodes_hash UInt64, events_hash UInt64, stats_hash UInt64),
     origin_start UInt64, origin_lane UInt8, origin_seq UInt64, origin_row UInt32, month UInt32, batch UInt64
 )
 ENGINE = ReplacingMergeTree PARTITION BY month
-ORDER BY (run, producer, time_ns, origin_start, origin_lane, origin_seq, origin_row)
+ORDER BY (run, producer, number, origin_start, origin_lane, origin_seq, origin_row)
 SETTINGS {SETTINGS};
 
 CREATE TABLE IF NOT EXISTS tallyman.gap_rows

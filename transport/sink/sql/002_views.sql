@@ -53,16 +53,16 @@ WITH
     (
         SELECT
             run, producer,
-            argMaxIf(role, time_ns, role != '') AS role,
-            argMaxIf(host, time_ns, host != '') AS host,
-            argMaxIf(pid, time_ns, pid != 0) AS pid,
-            argMaxIf(labels, time_ns, labels != '') AS labels,
-            argMinIf(continues, time_ns, continues != '') AS continues,
+            argMaxIf(role, number, role != '') AS role,
+            argMaxIf(host, number, host != '') AS host,
+            argMaxIf(pid, number, pid != 0) AS pid,
+            argMaxIf(labels, number, labels != '') AS labels,
+            argMinIf(continues, number, continues != '') AS continues,
             max(time_ns) AS last_ns,
-            maxIf(time_ns, what = 3) AS closed_ns,
-            closed_ns != 0 AND closed_ns >= maxIf(time_ns, what IN (1, 5)) AS is_closed,
-            argMaxIf(end, time_ns, what = 3) AS end,
-            argMaxIf(exit_code, time_ns, what = 3) AS exit_code,
+            argMaxIf(time_ns, number, what = 3) AS closed_ns,
+            countIf(what = 3) != 0 AND maxIf(number, what = 3) >= maxIf(number, what IN (1, 5)) AS is_closed,
+            argMaxIf(end, number, what = 3) AS end,
+            argMaxIf(exit_code, number, what = 3) AS exit_code,
             max(declared) AS declared
         FROM tallyman.producer_rows FINAL
         GROUP BY run, producer
