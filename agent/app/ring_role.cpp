@@ -188,6 +188,7 @@ bool RingRole::read_ring(Ring& ring, std::uint64_t& budget) {
         Status taken;
         if (view) {
             sync_series(ring);
+            declare_older(ring, (*view)->header.points_total - (*view)->points);
             if (!(*view)->body.empty()) taken = intake_->record(ring.handle, (*view)->header, (*view)->body, (*view)->end);
             read += (*view)->header.bytes;
         }
@@ -203,6 +204,20 @@ bool RingRole::read_ring(Ring& ring, std::uint64_t& budget) {
     }
     if (ring.consumer.dropped_points() != ring.dropped_seen) take_drops(ring);
     return moved;
+}
+
+// What was read from the ring after the spool's copy was made, and is in no spool of this agent: counted by the ring's own totals.
+void RingRole::declare_older(Ring& ring, std::uint64_t points_before) {
+    const auto known = ring.consumer.take_jump();
+    if (!known) return;
+    parcel::Gap gap;
+    gap.time_ns = wall_ns();
+    gap.step_first = INT64_MIN;
+    gap.step_last = INT64_MAX;
+    gap.points = points_before > *known ? points_before - *known : 0;
+    gap.reason = "spool_older";
+    log_error("ring.spool_older", {{"run", ring.run}, {"points", gap.points}});
+    intake_->gap(ring.handle, std::move(gap));
 }
 
 void RingRole::sync_series(Ring& ring) {
@@ -231,6 +246,7 @@ void RingRole::end_rings(std::int64_t now) {
         }
         if (end == parcel::ProducerEnd::none) continue;
         take_drops(*ring);
+        declare_older(*ring, ring->consumer.published_points());
         intake_->end(ring->handle, end, wall_ns());
         ring->ended = true;
         ring->ended_in = cut_groups_ + 1;

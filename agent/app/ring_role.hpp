@@ -77,6 +77,7 @@ private:
     bool read_rings();
     bool read_ring(Ring& ring, std::uint64_t& budget_bytes);
     void sync_series(Ring& ring);
+    void declare_older(Ring& ring, std::uint64_t points_before);
     void take_drops(Ring& ring);
     void end_rings(std::int64_t now);
     bool cut(bool even_if_young, std::int64_t now);

@@ -221,7 +221,7 @@ struct Gap {
     std::int64_t step_first = 0;
     std::int64_t step_last = 0;
     std::uint64_t points = 0;  // 0: unknown
-    std::string reason;        // ring_full, record_too_big, registry_full, ring_corrupt, spool_damage, budget
+    std::string reason;        // ring_full, record_too_big, registry_full, ring_corrupt, spool_older, spool_damage, budget
     Uuid spool;
     bool lane_known = false;
     StartId start{};

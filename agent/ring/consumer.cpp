@@ -30,7 +30,8 @@ Consumer::Consumer(const Mapping& mapping, std::uint64_t position, std::uint64_t
       points_(points),
       adopt_(adopt),
       head_seen_(position),
-      tail_(position),
+      tail_(std::max(position, mapping.pages().control->consumer.tail.load(std::memory_order_relaxed))),
+      owned_from_(tail_),
       received_(0),
       stored_(0),
       registry_(mapping.kind()) {}
@@ -41,7 +42,7 @@ Result<Consumer> Consumer::open(const Mapping& mapping, std::uint64_t position, 
     Consumer out(mapping, position, record_number, points, false);
     ConsumerPart& shared = out.control_->consumer;
     // An agent that died between commit and set_tail left the word behind the cursor.
-    out.received_ = std::min(shared.received.load(std::memory_order_relaxed), position);
+    out.received_ = std::min(shared.received.load(std::memory_order_relaxed), out.tail_);
     out.stored_ = std::min(shared.stored.load(std::memory_order_relaxed), out.received_);
     if (shared.tail.load(std::memory_order_relaxed) < position) shared.tail.store(position, std::memory_order_release);
     TALLY_TRY(out.look());
@@ -106,8 +107,23 @@ Status Consumer::check_points(const RecordHeader& h, std::uint64_t points) {
     return {};
 }
 
+// The producer takes what lies below the tail for free: it may be writing there, up to a largest record beyond head.
+bool Consumer::overwritten() const {
+    if (position_ >= owned_from_) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);  // what was copied was read before head is
+    const std::uint64_t head = producer().head.load(std::memory_order_seq_cst);
+    return head - position_ > data_bytes_ - data_bytes_ / 4;
+}
+
+void Consumer::jump() {
+    jumped_from_ = points_;
+    position_ = head_seen_ = owned_from_;
+    adopt_ = true;
+}
+
 Result<std::optional<RecordView>> Consumer::next(Bytes& scratch) {
     if (fault_) return std::unexpected(*fault_);
+    if (overwritten()) jump();
     if (position_ == head_seen_) {
         TALLY_TRY(look());
         if (position_ == head_seen_) return std::nullopt;
@@ -116,12 +132,14 @@ Result<std::optional<RecordView>> Consumer::next(Bytes& scratch) {
     RecordView view{};
     const std::uint8_t* at = data_ + (position_ & (data_bytes_ - 1));
     std::memcpy(&view.header, at, sizeof(RecordHeader));
+    if (overwritten()) return next_after_jump(scratch);
     if (auto ok = check_header(view.header); !ok) return fault(ok.error());
 
     if (kind_known(view.header.kind)) {
         const std::size_t body_bytes = view.header.bytes - sizeof(RecordHeader);
         if (scratch.size() < body_bytes) scratch.resize(body_bytes);
         if (body_bytes != 0) std::memcpy(scratch.data(), at + sizeof(RecordHeader), body_bytes);
+        if (overwritten()) return next_after_jump(scratch);
         view.body = ByteView(scratch.data(), body_bytes);
         const auto points = check_body(view.header.kind, view.body, registry_);
         if (!points) return fault(points.error());
@@ -142,11 +160,18 @@ Result<std::optional<RecordView>> Consumer::next(Bytes& scratch) {
     return view;
 }
 
+Result<std::optional<RecordView>> Consumer::next_after_jump(Bytes& scratch) {
+    jump();
+    return next(scratch);
+}
+
 std::optional<std::uint64_t> Consumer::lost_points() const {
     const std::uint64_t published = producer().points.load(std::memory_order_relaxed);
     if (published < points_ || published - points_ > data_bytes_) return std::nullopt;
     return published - points_;
 }
+
+std::uint64_t Consumer::published_points() const { return producer().points.load(std::memory_order_relaxed); }
 
 std::uint64_t Consumer::pending() const {
     if (fault_) return 0;

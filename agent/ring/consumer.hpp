@@ -15,6 +15,7 @@
 // Limits  scratch grows to a quarter of the data area.
 
 #include <optional>
+#include <utility>
 
 #include "agent/ring/mapping.hpp"
 #include "agent/ring/registry.hpp"
@@ -58,6 +59,11 @@ public:
     // After a fault: published points that were not read; nullopt when the producer's number makes no sense.
     std::optional<std::uint64_t> lost_points() const;
 
+    std::uint64_t published_points() const;  // the producer's word for it
+    // A cursor behind the tail (a spool brought back from a copy) is followed as long as nothing there was overwritten; then reading jumps
+    // to the tail. Points total before the jump; once.
+    std::optional<std::uint64_t> take_jump() { return std::exchange(jumped_from_, std::nullopt); }
+
     // Published bytes not read yet (a hint; 0 after a fault).
     std::uint64_t pending() const;
     // The producer said that nothing follows head.
@@ -86,6 +92,9 @@ private:
     Status look();  // loads head and registry_used once
     Status refresh_registry();
     Status check_header(const RecordHeader& header) const;
+    bool overwritten() const;
+    void jump();
+    Result<std::optional<RecordView>> next_after_jump(Bytes& scratch);
     Status check_points(const RecordHeader& header, std::uint64_t points);
     void move_word(std::atomic<std::uint64_t>& word, std::uint64_t& mine, std::uint64_t limit, std::uint64_t position);
     ProducerPart& producer() const { return control_->producer; }
@@ -102,6 +111,8 @@ private:
     bool adopt_;  // the next record defines number_ and points_
     std::uint64_t head_seen_;
     std::uint64_t tail_;
+    std::uint64_t owned_from_;  // the tail at open: from here on the producer overwrites nothing
+    std::optional<std::uint64_t> jumped_from_;
     std::uint64_t received_;
     std::uint64_t stored_;
     std::uint32_t attempt_ = 0;

@@ -146,6 +146,55 @@ TEST_CASE("a consumer continues after its cursor, and after the ring's own tail 
     CHECK(!wrong_cursor->next(scratch).has_value());
 }
 
+TEST_CASE("a cursor behind the tail is followed while nothing was overwritten; then reading jumps to the tail and says from where") {
+    Ring ring;
+    REQUIRE(put_series(ring.producer, 0, Dtype::u64, "a"));
+    const Mapping mapping = ring.map();
+    Bytes scratch;
+    {
+        auto first = Consumer::open(mapping, 0, 0, 0);
+        REQUIRE(first);
+        for (std::int64_t i = 0; i < 10; ++i) REQUIRE(ring.log(i, {{0, 0, 7}}));
+        std::uint64_t end = 0;
+        for (int i = 0; i < 10; ++i) end = (*first->next(scratch))->end;
+        first->set_tail(end);
+    }
+    const auto read_all = [&](Consumer& c, std::vector<std::int64_t>& steps) {
+        while (true) {
+            const auto view = c.next(scratch);
+            REQUIRE(view);
+            if (!*view) return;
+            std::int64_t step = 0;
+            std::memcpy(&step, (*view)->body.data(), sizeof step);
+            steps.push_back(step);
+        }
+    };
+    std::vector<std::int64_t> steps;
+    const std::uint64_t tail = ring.control().consumer.tail.load();
+    const std::uint64_t record_bytes = tail / 10;
+    auto older = Consumer::open(mapping, 4 * record_bytes, 4, 4);
+    REQUIRE(older);
+    REQUIRE(ring.log(10, {{0, 0, 7}}));
+    read_all(*older, steps);
+    CHECK(steps == std::vector<std::int64_t>{4, 5, 6, 7, 8, 9, 10});
+    CHECK_FALSE(older->take_jump());
+    older->set_tail(tail - record_bytes);  // lower than what the producer was given back already
+    CHECK(ring.control().consumer.tail.load() == tail);
+
+    std::int64_t step = 11;
+    while (ring.producer.head() <= ring.pages.data_bytes * 3 / 4 + 4 * record_bytes) REQUIRE(ring.log(step++, {{0, 0, 7}}));
+    steps.clear();
+    auto late = Consumer::open(mapping, 4 * record_bytes, 4, 4);
+    REQUIRE(late);
+    read_all(*late, steps);
+    CHECK(late->take_jump() == std::optional<std::uint64_t>(4));
+    CHECK_FALSE(late->take_jump());
+    REQUIRE(!steps.empty());
+    CHECK(steps.front() == 10);
+    CHECK(steps.back() == step - 1);
+    CHECK(late->points() == static_cast<std::uint64_t>(step));
+}
+
 TEST_CASE("I4 stored, received and tail reach the producer's words and never go back") {
     Ring ring;
     put_series(ring.producer, 0, Dtype::f64, "a");
