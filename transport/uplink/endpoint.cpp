@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/uplink/endpoint.hpp"
 
+#include <arpa/inet.h>
+
+#include <charconv>
+
 namespace tally::uplink {
 
 bool Endpoint::loopback() const {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
+    // A name such as 127.example.com is not an address.
+    in_addr v4{};
+    const bool loopback_v4 = ::inet_pton(AF_INET, host.c_str(), &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127;
+    return host == "localhost" || host == "::1" || loopback_v4;
 }
 
 Result<Endpoint> parse_endpoint(const std::string& url) {
@@ -32,8 +39,10 @@ Result<Endpoint> parse_endpoint(const std::string& url) {
         if (colon != std::string::npos) out.port = rest.substr(colon + 1);
     }
     if (out.port.empty()) out.port = out.tls ? "443" : "80";
-    const bool digits = out.port.find_first_not_of("0123456789") == std::string::npos && out.port.size() <= 5;
-    if (out.host.empty() || !digits || out.host.find_first_of("/@? ") != std::string::npos) return fail(Code::invalid, shape);
+    std::uint16_t port = 0;
+    const auto [end, ec] = std::from_chars(out.port.data(), out.port.data() + out.port.size(), port);
+    if (ec != std::errc() || end != out.port.data() + out.port.size() || port == 0) return fail(Code::invalid, shape);
+    if (out.host.empty() || out.host.find_first_of("/@? ") != std::string::npos) return fail(Code::invalid, shape);
     return out;
 }
 

@@ -109,8 +109,11 @@ public:
     void pause(bool paused) override {
         asio::post(io_, [this, paused] {
             paused_ = paused;
-            if (paused)
-                for (Slot& slot : slots_) end_slot(slot, 0, 0, "paused");
+            for (Slot& slot : slots_) {
+                if (paused) end_slot(slot, 0, 0, "paused");
+                if (!paused) slot.retry_at_ns = 0;
+            }
+            set_state(paused ? State::paused : State::connecting, "");
             pump();
         });
     }
@@ -233,7 +236,7 @@ private:
     void on_event(Slot& slot, const wire::Progressed& e) { progress(e.sets, slot.receiver); }
     void on_event(Slot&, const wire::Nacked& e) {
         // The pause it asks for holds for the whole pool: the receiver has no room.
-        not_before_ns_ = monotonic_ns() + std::int64_t{std::min(e.nack.retry_after_ms, 60'000U)} * 1'000'000;
+        not_before_ns_ = monotonic_ns() + std::int64_t{std::clamp(e.nack.retry_after_ms, 20U, 60'000U)} * 1'000'000;
         pool_of(e.nack.id.lane).give_back(e.nack.id);
     }
     void on_event(Slot&, const wire::RefusedEvent& e) {
