@@ -84,9 +84,12 @@ private:
     void secure() {
         if constexpr (tls) {
             beast::get_lowest_layer(ws_).expires_after(connect_timeout);
-            // The macro for this casts in the old style.
-            SSL_ctrl(ws_.next_layer().native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-                     endpoint_.host.data());
+            // SNI carries names only (RFC 6066 section 3). The macro for this casts in the old style.
+            error_code not_an_address;
+            asio::ip::make_address(endpoint_.host, not_an_address);
+            if (not_an_address)
+                SSL_ctrl(ws_.next_layer().native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                         endpoint_.host.data());
             ws_.next_layer().set_verify_callback(asio::ssl::host_name_verification(endpoint_.host));
             ws_.next_layer().async_handshake(asio::ssl::stream_base::client, [self = this->shared_from_this()](error_code ec) {
                 if (ec) return self->ended("TLS handshake", ec);
