@@ -25,6 +25,7 @@
 #include "agent/base/clock.hpp"
 #include "agent/base/log.hpp"
 #include "agent/parcel/parcel.hpp"
+#include "transport/receiver/page/page.hpp"
 #include "transport/receiver/tokens.hpp"
 #include "transport/wire/server_session.hpp"
 
@@ -371,7 +372,9 @@ private:
             return shared_->draining ? answer(http::status::service_unavailable, "draining\n") : answer(http::status::ok, "ok\n");
         if (path == "/metrics" && request.method() == http::verb::get) return answer(http::status::ok, metrics());
         if (path == "/query" && request.method() == http::verb::post) return query(target);
-        answer(http::status::not_found, "not found; this is a tallyman receiver: /v1/ship /query /healthz /metrics\n");
+        for (const PageFile& file : page_files())
+            if (path == file.path && request.method() == http::verb::get) return page(file);
+        answer(http::status::not_found, "not found; this is a tallyman receiver: / /v1/ship /query /healthz /metrics\n");
     }
 
     bool authorized(const std::string& token) const {
@@ -406,6 +409,16 @@ private:
                                });
     }
 
+    void page(const PageFile& file) {
+        prepare(http::status::ok, std::string(file.bytes), false);
+        response_.set(http::field::content_type, beast::string_view(file.type.data(), file.type.size()));
+        response_.set("Content-Security-Policy", beast::string_view(page_policy.data(), page_policy.size()));
+        response_.set("X-Content-Type-Options", "nosniff");
+        response_.set("Referrer-Policy", "no-referrer");
+        response_.set(http::field::cache_control, "no-cache");
+        send();
+    }
+
     void unauthorized(const char* which) {
         ++shared_->refused_connections;
         log_warn("receiver.unauthorized", {{"needs", which}});
@@ -431,6 +444,11 @@ private:
     }
 
     void answer(http::status status, std::string body, bool close = false) {
+        prepare(status, std::move(body), close);
+        send();
+    }
+
+    void prepare(http::status status, std::string body, bool close) {
         response_ = {};
         response_.result(status);
         response_.version(11);
@@ -442,6 +460,9 @@ private:
         response_.keep_alive(!close && parser_->get().keep_alive());
         response_.body() = std::move(body);
         response_.prepare_payload();
+    }
+
+    void send() {
         beast::get_lowest_layer(stream_).expires_after(request_timeout);
         http::async_write(stream_, response_, [self = this->shared_from_this()](error_code ec, std::size_t) {
             if (!ec && self->response_.keep_alive()) self->read_next();
