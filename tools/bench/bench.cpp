@@ -1,212 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/bench.hpp"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <vector>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
-#include "agent/base/clock.hpp"
-#include "agent/base/hash.hpp"
-#include "agent/parcel/tile_codec.hpp"
-#include "tools/load/load.hpp"
-
-extern char** environ;
+#include "agent/base/log.hpp"
+#include "tools/bench/cases.hpp"
+#include "tools/bench/machine.hpp"
 
 namespace tally::bench {
 
 namespace {
 
 using nlohmann::json;
-constexpr std::uint32_t envs = 50'000;
-constexpr std::uint32_t metrics = 20;
 
-double cpu_seconds(int who) {
-    rusage u{};
-    ::getrusage(who, &u);
-    return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
-}
-
-// One core putting the same frames through the tile encoder and the ledger hash: what encoding alone allows.
-double encode_limit() {
-    load::Generator generator(load::Shape::rl, 1, metrics, 0, envs, Dtype::f32);
-    std::vector<float> frame(std::size_t{envs} * metrics);
-    parcel::TileEncoder encoder;
-    Bytes out;
-    std::uint64_t points = 0;
-    std::int64_t spent = 0;
-    for (std::uint64_t step = 0; step < 12; ++step) {
-        generator.fill(step, frame.data());
-        out.clear();
-        const std::int64_t began = monotonic_ns();
-        for (std::uint32_t m = 0; m < metrics; ++m) {
-            for (std::uint32_t e = 0; e < envs; e += parcel::tile_envs_max) {
-                parcel::TileHeader h{};
-                h.metric = static_cast<std::uint16_t>(m);
-                h.item_first = e;
-                h.items = std::min(parcel::tile_envs_max, envs - e);
-                h.steps = 1;
-                const auto* at = reinterpret_cast<const std::uint8_t*>(frame.data() + std::size_t{m} * envs + e);
-                encoder.append_values(h, Dtype::f32, {at, h.items * sizeof(float)}, out);
-            }
-        }
-        spent += monotonic_ns() - began;
-        points += frame.size();
-    }
-    return static_cast<double>(points) * 1e9 / static_cast<double>(spent);
-}
-
-std::uint16_t free_port() {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t n = sizeof a;
-    ::bind(fd, reinterpret_cast<const sockaddr*>(&a), n);
-    ::getsockname(fd, reinterpret_cast<sockaddr*>(&a), &n);
-    ::close(fd);
-    return ntohs(a.sin_port);
-}
-
-class Daemons {
-public:
-    Daemons(const std::string& dir, bool with_store) : dir_(dir) {
-        const std::string port = std::to_string(free_port());
-        write("token", "benchmark-token-on-loopback\n");
-        std::filesystem::permissions(dir + "/token", std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-        write("agent.toml", "[agent]\nsocket = \"" + dir + "/agent.sock\"\n[spool]\ndir = \"" + dir + "/spool\"\n[uplink]\nendpoint = \"ws://127.0.0.1:" +
-                                port + "\"\ntoken_file = \"" + dir + "/token\"\n");
-        write("receiver.toml", "[receiver]\nlisten = \"127.0.0.1:" + port + "\"\ntoken_file = \"" + dir + "/token\"\ninsecure = true\n[landing]\ndir = \"" +
-                                   dir + "/landing\"\n[sink]\nkind = \"chdb\"\ndir = \"" + dir + "/store\"\n");
-        if (with_store) start("receiver", "receiver.ready");
-        start("agent", "agent.ready");
-    }
-    ~Daemons() {
-        for (auto it = pids_.rbegin(); it != pids_.rend(); ++it) {
-            ::kill(*it, SIGTERM);
-            ::waitpid(*it, nullptr, 0);
-        }
-    }
-    Daemons(const Daemons&) = delete;
-    Daemons& operator=(const Daemons&) = delete;
-    bool ok() const { return ok_; }
-    std::string socket() const { return dir_ + "/agent.sock"; }
-
-private:
-    void write(const char* name, const std::string& text) const { std::ofstream(dir_ + "/" + name) << text; }
-    void start(const char* role, const char* ready) {
-        const std::string log = dir_ + "/" + role + ".log";
-        const std::string config = dir_ + "/" + role + ".toml";
-        posix_spawn_file_actions_t actions;
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-        std::string self = "/proc/self/exe";
-        std::string words[] = {"tallyman", role, "--config", config};
-        char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
-        pid_t pid = 0;
-        const int rc = ::posix_spawn(&pid, self.c_str(), &actions, nullptr, argv, environ);
-        posix_spawn_file_actions_destroy(&actions);
-        if (rc == 0) pids_.push_back(pid);
-        for (int i = 0; rc == 0 && i < 600; ++i) {
-            std::ifstream in(log);
-            const std::string text((std::istreambuf_iterator<char>(in)), {});
-            if (text.find(ready) != std::string::npos) return;
-            ::usleep(50'000);
-        }
-        std::fprintf(stderr, "tallyman bench: %s did not start; see %s\n", role, log.c_str());
-        ok_ = false;
-    }
-
-    std::string dir_;
-    std::vector<pid_t> pids_;
-    bool ok_ = true;
+constexpr Case cases[] = {
+    {"log", 2, 3, log_calls}, {"ring", 3, 3, ring},      {"encode", 3, 3, encode},  {"spool", 2, 3, spool},
+    {"ingest", 20, 3, ingest}, {"ship", 10, 3, ship},    {"store", 60, 1, store},   {"start", 0, 1, start},
+    {"idle", 10, 1, idle},     {"trials", 4, 1, trials}, {"query", 30, 1, query},   {"reconcile", 10, 1, reconcile},
 };
 
-std::uint64_t bytes_under(const std::string& dir) {
-    std::uint64_t n = 0;
-    std::error_code ec;
-    for (const auto& e : std::filesystem::recursive_directory_iterator(dir, ec))
-        if (e.is_regular_file(ec)) n += e.file_size(ec);
-    return n;
+double per_s(const Line& l) { return l.per_s != 0 ? l.per_s : l.seconds > 0 ? l.points / l.seconds : 0; }
+double ratio(const Line& l) { return l.ratio_to_limit != 0 ? l.ratio_to_limit : l.limit_per_s > 0 ? per_s(l) / l.limit_per_s : 0; }
+
+json to_json(const std::string& name, const Line& l) {
+    json out{{"case", name},           {"points", l.points},           {"seconds", l.seconds},         {"points_per_s", per_s(l)},
+             {"bytes_per_point", l.bytes_per_point}, {"cpu_s", l.cpu_s}, {"limit_name", l.limit_name}, {"limit_per_s", l.limit_per_s},
+             {"ratio_to_limit", ratio(l)}};
+    if (!l.shape.empty()) out["shape"] = l.shape;
+    if (!l.verdict.empty()) out["verdict"] = l.verdict;
+    for (const auto& [key, value] : l.more) out[key] = value;
+    return out;
 }
 
-json repeat(const Options& o, const std::string& dir, bool store) {
-    std::filesystem::create_directories(dir);
-    const double cpu_before = cpu_seconds(RUSAGE_CHILDREN) + cpu_seconds(RUSAGE_SELF);
-    load::Totals t;
-    std::uint64_t bytes = 0;
-    {
-        Daemons daemons(dir, store);
-        if (!daemons.ok()) return nullptr;
-        load::Options l;
-        l.socket = daemons.socket();
-        l.run = "bench";
-        l.envs = envs;
-        l.metrics = metrics;
-        l.shape = load::Shape::rl;
-        l.env_steps = 16;
-        // About 25 frames of a million points a second; the figure is points over the time they took.
-        l.rl_steps = static_cast<std::uint32_t>(std::max(1.0, o.seconds * 25 / 16));
-        l.flush_level = store ? 3 : 1;
-        l.flush_timeout_ns = 600'000'000'000;
-        t = load::load(l);
-        bytes = bytes_under(dir + (store ? "/store" : "/spool"));
+void print(const std::string& name, const Line& l, const char* mark) {
+    std::string text = name;
+    if (!l.shape.empty()) text += " " + l.shape;
+    std::printf("%-34s %10.2f M/s  %5.2f of %s (%.2f M/s)", text.c_str(), per_s(l) / 1e6, ratio(l), l.limit_name.c_str(), l.limit_per_s / 1e6);
+    if (l.bytes_per_point > 0) std::printf("  %.3f B/point", l.bytes_per_point);
+    if (l.cpu_s > 0) std::printf("  %.2f CPU-s", l.cpu_s);
+    for (const auto& [key, value] : l.more) std::printf("  %s %.4g", key.c_str(), value);
+    if (!l.verdict.empty()) std::printf("  %s", l.verdict.c_str());
+    std::printf("%s\n", mark);
+    std::fflush(stdout);
+}
+
+bool worse(const Line& a, const Line& b) { return a.smaller_is_better ? ratio(a) > ratio(b) : ratio(a) < ratio(b); }
+
+// The medians of every shape, the worst of them last: it stands for the case.
+std::vector<Line> medians(const std::vector<Line>& lines) {
+    std::vector<std::string> order;
+    std::map<std::string, std::vector<Line>> shapes;
+    for (const Line& l : lines) {
+        if (!shapes.contains(l.shape)) order.push_back(l.shape);
+        shapes[l.shape].push_back(l);
     }
-    for (const std::string& e : t.errors) std::fprintf(stderr, "tallyman bench: %s\n", e.c_str());
-    if (!t.errors.empty() || t.dropped > 0) return nullptr;
-    const double cpu = cpu_seconds(RUSAGE_CHILDREN) + cpu_seconds(RUSAGE_SELF) - cpu_before;
-    return {{"points", t.points}, {"seconds", t.seconds_to_level}, {"points_per_s", static_cast<double>(t.points) / t.seconds_to_level},
-            {"bytes_per_point", static_cast<double>(bytes) / static_cast<double>(t.points)}, {"cpu_s", cpu}};
+    std::vector<Line> out;
+    for (const std::string& shape : order) {
+        std::vector<Line>& of = shapes[shape];
+        std::sort(of.begin(), of.end(), worse);
+        Line middle = of[of.size() / 2];
+        middle.more.emplace_back("worst_of_repeats", ratio(of.front()));
+        out.push_back(std::move(middle));
+    }
+    std::rotate(std::min_element(out.begin(), out.end(), worse), std::min_element(out.begin(), out.end(), worse) + 1, out.end());
+    return out;
+}
+
+json summary_of(const std::string& name, const std::vector<Line>& lines) {
+    json out = to_json(name, lines.back());
+    out["summary"] = true;
+    if (lines.size() == 1) return out;
+    out["worst_ratio"] = ratio(lines.back());
+    out["shapes"] = json::array();
+    for (const Line& l : lines) out["shapes"].push_back(to_json(name, l));
+    return out;
+}
+
+Setting setting_of(const Options& o, const Case& c, const std::string& dir) {
+    Setting s;
+    s.dir = dir;
+    s.seconds = o.seconds > 0 ? o.seconds : o.quick ? 0.2 : c.seconds;
+    s.full = o.full;
+    s.quick = o.quick;
+    return s;
+}
+
+// False when it could not run, or what it moved is not exact.
+bool run_case(const Options& o, const Case& c, const std::string& base, json& results) {
+    std::vector<Line> lines;
+    const int repeats = o.repeats > 0 ? o.repeats : o.full || o.quick ? 1 : c.repeats;
+    for (int i = 0; i < repeats; ++i) {
+        const TempDir dir(base);
+        const Lines done = c.run(setting_of(o, c, dir.path()));
+        if (!done) {
+            std::fprintf(stderr, "tallyman bench %s: %s\n", c.name, done.error().c_str());
+            return false;
+        }
+        for (const Line& l : *done) {
+            results.push_back(to_json(c.name, l));
+            if (!o.json) print(c.name, l, "");
+            lines.push_back(l);
+        }
+    }
+    const std::vector<Line> middle = medians(lines);
+    results.push_back(summary_of(c.name, middle));
+    if (!o.json && repeats > 1)
+        for (const Line& l : middle) print(c.name, l, "  (median)");
+    return std::all_of(lines.begin(), lines.end(), [&](const Line& l) {
+        const bool ok = l.verdict.empty() || l.verdict == "exact";
+        if (!ok) std::fprintf(stderr, "tallyman bench %s: %s\n", c.name, l.verdict.c_str());
+        return ok;
+    });
 }
 
 }  // namespace
 
+std::vector<std::string> case_names() {
+    std::vector<std::string> out;
+    for (const Case& c : cases) out.emplace_back(c.name);
+    return out;
+}
+
 int run(const Options& options) {
-    const bool store = options.name == "store";
-    std::string base = options.dir.empty() ? "/tmp/tallyman-bench-" + std::to_string(::getpid()) : options.dir;
-    std::vector<json> lines;
-    for (int i = 0; i < options.repeats; ++i) {
-        const std::string dir = base + "/" + std::to_string(i);
-        const double limit = encode_limit();
-        json line = repeat(options, dir, store);
-        std::error_code ec;
-        std::filesystem::remove_all(dir, ec);
-        if (line.is_null()) return 1;
-        line["case"] = options.name;
-        line["limit_name"] = "one core encoding the same tiles";
-        line["limit_per_s"] = limit;
-        line["ratio_to_limit"] = line["points_per_s"].get<double>() / limit;
-        lines.push_back(std::move(line));
-    }
-    std::error_code ec;
-    std::filesystem::remove(base, ec);
-    std::vector<json> sorted = lines;
-    std::sort(sorted.begin(), sorted.end(), [](const json& a, const json& b) { return a["ratio_to_limit"] < b["ratio_to_limit"]; });
-    const json& median = sorted[sorted.size() / 2];
-    lines.push_back(median);
-    if (options.json) {
-        std::printf("%s\n", json{{"results", lines}}.dump().c_str());
-    } else {
-        for (const json& l : lines)
-            std::printf("%s %8.1f M points/s  %5.2f B/point  %6.1f CPU-s  %5.2f of: %s (%.1f M points/s)%s\n", options.name.c_str(),
-                        l["points_per_s"].get<double>() / 1e6, l["bytes_per_point"].get<double>(), l["cpu_s"].get<double>(),
-                        l["ratio_to_limit"].get<double>(), l["limit_name"].get<std::string>().c_str(), l["limit_per_s"].get<double>() / 1e6,
-                        &l == &lines.back() ? "  (median)" : "");
-    }
-    return 0;
+    log_setup(LogLevel::warn, false);
+    json results = json::array();
+    bool ok = true;
+    for (const Case& c : cases)
+        if (options.name == "all" || options.name == c.name) ok &= run_case(options, c, options.dir, results);
+    if (options.json) std::printf("%s\n", json{{"results", results}}.dump().c_str());
+    return ok ? 0 : 1;
 }
 
 }  // namespace tally::bench
