@@ -15,7 +15,9 @@
 #include <new>
 
 #include "agent/client/attacher.hpp"
+#include "agent/client/cgroup.hpp"
 #include "agent/client/convert.hpp"
+#include "agent/client/wait_hook.hpp"
 #include "agent/ring/create.hpp"
 #include "agent/ring/names.hpp"
 
@@ -30,6 +32,7 @@ constexpr int series_max = 1 << 20;
 constexpr int blocks_max = 4096;
 constexpr std::uint64_t scalar_data_bytes = 256 * 1024;
 constexpr std::uint32_t scalar_registry_bytes = 64 * 1024;
+constexpr std::uint64_t memory_reserve = 4 << 20;
 constexpr std::size_t text_bytes_max = 256;
 constexpr std::size_t labels_bytes_max = 16 * 1024;
 
@@ -103,6 +106,8 @@ std::uint64_t round_up_pow2(std::uint64_t v) {
 void* zeroed(std::size_t bytes) { return ::calloc(1, bytes); }
 
 }  // namespace
+
+tally::client::WaitHook tally::client::wait_hook;
 
 struct tally_run {
     std::uint64_t serial = 0;
@@ -229,7 +234,19 @@ bool register_producer(const tally_run* run, const Writer* w, ClientRing* r) {
     return ok;
 }
 
+// A ring's pages are touched at once: past the cgroup's limit the kernel kills the trainer, so this is asked before.
+int check_memory(tally_run* run, std::uint64_t ring_bytes) {
+    const client::Headroom left = client::cgroup_headroom();
+    const std::uint64_t needed = ring_bytes + ring_bytes / 64 + memory_reserve;  // page tables, and room to go on
+    if (left.bytes >= needed) return 0;
+    char numbers[384];
+    ::snprintf(numbers, sizeof numbers, "%llu MiB, and cgroup %s leaves %llu MiB", static_cast<unsigned long long>((needed >> 20) + 1),
+               left.cgroup, static_cast<unsigned long long>(left.bytes >> 20));
+    return fault(run, -ENOMEM, "the memory limit is near: a ring needs %s; raise the limit, or log fewer environments per block", numbers);
+}
+
 int make_ring(tally_run* run, Writer* w, ring::RingKind kind, std::uint64_t data, std::uint32_t registry, ClientRing** out) {
+    if (const int near = check_memory(run, data + ring::control_bytes + registry); near != 0) return near;
     auto* r = new (std::nothrow) ClientRing;
     if (r == nullptr) return -ENOMEM;
     ring::CreateRequest request;
@@ -369,6 +386,19 @@ inline int writer_of(tally_run* run, Writer** out) {
 
 // ---- records -----------------------------------------------------------------------------------------------------
 
+// Waits for room, at most block_timeout; nullptr: there was none.
+std::uint8_t* wait_for_room(const tally_run* run, ClientRing* r, std::uint64_t bytes) {
+    const std::int64_t until = clock_ns(CLOCK_MONOTONIC) + run->block_timeout_ns;
+    r->wake();
+    for (;;) {
+        const std::uint32_t seen = r->pages.control->consumer.progress.load(std::memory_order_acquire);
+        std::uint8_t* at = r->producer.claim(bytes);
+        const std::int64_t left = until - clock_ns(CLOCK_MONOTONIC);
+        if (at != nullptr || left <= 0) return at;
+        client::futex_wait(&r->pages.control->consumer.progress, seen, left);
+    }
+}
+
 // Space for a record under the run's policy; nullptr: dropped (rc 0) or refused (rc).
 std::uint8_t* claim(tally_run* run, ClientRing* r, std::uint64_t bytes, int* rc) {
     *rc = 0;
@@ -382,16 +412,10 @@ std::uint8_t* claim(tally_run* run, ClientRing* r, std::uint64_t bytes, int* rc)
         return nullptr;
     }
     if (run->on_full == TALLY_FULL_DROP || r->no_space) return nullptr;
-    const std::int64_t until = clock_ns(CLOCK_MONOTONIC) + run->block_timeout_ns;
-    r->wake();
-    for (;;) {
-        const std::uint32_t seen = r->pages.control->consumer.progress.load(std::memory_order_acquire);
-        at = r->producer.claim(bytes);
-        if (at != nullptr) return at;
-        const std::int64_t left = until - clock_ns(CLOCK_MONOTONIC);
-        if (left <= 0) break;
-        client::futex_wait(&r->pages.control->consumer.progress, seen, left);
-    }
+    void* held = client::wait_hook.begin == nullptr ? nullptr : client::wait_hook.begin();
+    at = wait_for_room(run, r, bytes);
+    if (client::wait_hook.end != nullptr) client::wait_hook.end(held);
+    if (at != nullptr) return at;
     r->no_space = true;
     return nullptr;
 }

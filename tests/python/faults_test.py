@@ -47,6 +47,41 @@ def a_full_ring_waits_once_then_drops_without_waiting():
     assert run.progress()["dropped"] > 0
 
 
+def other_threads_run_while_one_waits_for_room_and_finish_waits_for_it():
+    run = tallyman.init(socket=NOWHERE, block_timeout=1.0)
+    ended = []
+
+    def log():
+        i = 0
+        while run.progress()["dropped"] == 0:
+            run.log("a", 1.0, step=(i := i + 1))
+        ended.append(i)
+
+    ticks = 0
+    thread = threading.Thread(target=log)
+    thread.start()
+    while not ended:
+        ticks += 1
+        time.sleep(0.01)
+    thread.join()
+    assert ticks >= 10, ticks
+    run = tallyman.init(socket=NOWHERE, block_timeout=1.0)
+
+    def fill():
+        try:
+            for i in range(100_000_000):
+                run.log("a", 1.0, step=i)
+        except RuntimeError:
+            ended.append("refused")
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    time.sleep(0.1)
+    run._close(0)
+    thread.join()
+    assert ended[-1] == "refused"
+
+
 def raise_is_raised():
     run = tallyman.init(socket=NOWHERE, on_full="raise")
     try:
@@ -179,13 +214,61 @@ import resource, tallyman, warnings
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 warnings.simplefilter("error")
 try: tallyman.init(socket={NOWHERE!r})
-except RuntimeWarning as e: print(e)
+except RuntimeWarning as e: print(e, flush=True)
+import os
+os._exit(0)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.returncode == 0 and "ulimit -f" in out.stdout, out
     code = code.replace("RLIMIT_FSIZE, (4096, 4096)", "RLIMIT_MEMLOCK, (0, 0)")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert out.returncode == 0 and not out.stdout, out
+
+
+# A cgroup of this machine's memory controller with `limit` bytes, or None where none can be made.
+def memory_cgroup(limit):
+    name = f"tallyman-test-{os.getpid()}"
+    for root, file in (("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")):
+        folder = os.path.join(root, name)
+        try:
+            os.mkdir(folder)
+            with open(os.path.join(folder, file), "r+") as f:
+                f.write(str(limit))
+            return folder
+        except OSError:
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+    return None
+
+
+def a_near_cgroup_limit_is_named_and_kills_nobody():
+    folder = memory_cgroup(64 << 20)
+    if folder is None:
+        print("SKIP: python_faults: no memory cgroup can be made here", flush=True)
+        return
+    code = f"""
+import os, tallyman, warnings
+open({folder!r} + "/cgroup.procs", "w").write(str(os.getpid()))
+warnings.simplefilter("always")
+run = tallyman.init(socket={NOWHERE!r})
+run.log("fits", 1.0, step=0)
+with warnings.catch_warnings(record=True) as said:
+    block = run.block(["a", "b"], envs=4_000_000)    # 4 frames of 32 MB: a ring of 128 MiB
+print(*[w.message for w in said])
+block.log(bytearray(0), step=1)
+run.log("goes on", 2.0, step=1)
+print(run.progress()["logged"], flush=True)
+os._exit(0)
+"""
+    try:
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    finally:
+        time.sleep(0.1)
+        os.rmdir(folder)
+    lines = out.stdout.splitlines()
+    assert out.returncode == 0, out
+    assert "memory limit is near" in lines[0] and os.path.basename(folder) in lines[0], out
+    assert lines[1] == "2", out
 
 
 def what_makes_no_sense_is_refused():
@@ -219,10 +302,11 @@ def what_makes_no_sense_is_refused():
         raise AssertionError("accepted")
 
 
-CASES = [no_agent_drops_and_counts, a_full_ring_waits_once_then_drops_without_waiting, raise_is_raised, a_budget_is_named,
+CASES = [no_agent_drops_and_counts, a_full_ring_waits_once_then_drops_without_waiting,
+         other_threads_run_while_one_waits_for_room_and_finish_waits_for_it, raise_is_raised, a_budget_is_named,
          an_agent_that_comes_back_gets_everything_once, an_agent_that_starts_later_gets_everything,
          forked_children_and_threads_are_producers_of_their_own, a_trainer_killed_in_mid_log_leaves_whole_records_without_a_hole,
-         limits_fail_with_a_sentence_and_kill_nobody, what_makes_no_sense_is_refused]
+         limits_fail_with_a_sentence_and_kill_nobody, a_near_cgroup_limit_is_named_and_kills_nobody, what_makes_no_sense_is_refused]
 
 
 def main():

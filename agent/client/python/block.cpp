@@ -153,6 +153,7 @@ PyObject* block_log(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
     PyObject* given[8] = {};
     tally_run* run = run_of(b);
     if (run == nullptr || !read_arguments(args, n, names, known, 8, 1, given)) return nullptr;
+    const Inside call_under_way(b->run);
     PyObject* step = given[1] != nullptr ? given[1] : given[2];
     if (given[0] == nullptr || step == nullptr) {
         PyErr_SetString(PyExc_TypeError, "log(values, step=n) or log(values, step0=n, stride=1)");
@@ -176,9 +177,10 @@ PyObject* block_log(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObjec
         call.frame.rows = static_cast<uint32_t>(call.rows.n);
     }
     int rc = 0;
-    Py_BEGIN_ALLOW_THREADS  // a full ring waits here, and a large frame takes its time
-    rc = tally_block_log(run, b->id, &call.frame);
-    Py_END_ALLOW_THREADS
+    {
+        const Unlocked others;  // a full ring waits here, and a large frame takes its time
+        rc = tally_block_log(run, b->id, &call.frame);
+    }
     return outcome(b->run, rc);
 }
 
@@ -193,6 +195,7 @@ PyObject* block_claim(PyObject* self, PyObject* args) {
     tally_run* run = run_of(b);
     if (run == nullptr || PyArg_ParseTuple(args, "LOOy#", &step, &time, &rl_step, &widths, &count) == 0) return nullptr;
     if (count != b->count) return PyErr_Format(PyExc_ValueError, "one width per metric");
+    const Inside call_under_way(b->run);
     tally_frame frame = TALLY_FRAME_INIT;
     frame.step = step;
     if (!read_at(time, rl_step, &frame.at)) return nullptr;
@@ -225,6 +228,7 @@ bool open_block(BlockObject* b, const char* dtypes, unsigned env_first, int* rc)
     tally_run* run = run_of(b);
     const char** names = static_cast<const char**>(::calloc(static_cast<size_t>(b->count) + 1, sizeof(char*)));
     if (run == nullptr || names == nullptr) return ::free(names), false;
+    const Inside call_under_way(b->run);
     bool ok = true;
     for (Py_ssize_t m = 0; m < b->count && ok; ++m) {
         PyObject* name = PyList_GetItem(b->metrics, m);
@@ -240,9 +244,8 @@ bool open_block(BlockObject* b, const char* dtypes, unsigned env_first, int* rc)
     o.env_first = env_first;
     o.env_count = static_cast<uint32_t>(b->envs);
     if (ok) {
-        Py_BEGIN_ALLOW_THREADS
+        const Unlocked others;
         *rc = tally_block_open(run, &o);
-        Py_END_ALLOW_THREADS
     }
     ::free(names);
     return ok;

@@ -15,6 +15,7 @@ struct RunObject {
     tally_run* run;   // null before _open and after _close
     KnownName* known;  // the same str objects again: found by address
     PyObject* names;  // metric name -> bytearray of int32 series id + 1 by dtype
+    int inside;       // calls under way, of all threads; changed with the interpreter lock held
 };
 
 struct BlockObject {
@@ -29,6 +30,32 @@ struct BlockObject {
 
 extern PyType_Spec run_spec;
 extern PyType_Spec block_spec;
+
+// A call under way on a run: finishing it waits until they are over, whether they hold the interpreter lock or not.
+class Inside {
+public:
+    explicit Inside(PyObject* run) : run_(reinterpret_cast<RunObject*>(run)) { ++run_->inside; }
+    ~Inside() { --run_->inside; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+private:
+    RunObject* run_;
+};
+
+// Other Python threads run while this lives.
+class Unlocked {
+public:
+    Unlocked();
+    ~Unlocked();
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+// Gives the interpreter lock up while a log call waits for room in its ring.
+void give_up_lock_in_waits();
 
 // A live handle, or null with an exception set.
 tally_run* live(PyObject* self);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/client/python/array.hpp"
 #include "agent/client/python/module.hpp"
@@ -165,6 +166,7 @@ PyObject* run_log(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject*
     static const char* const known[] = {"values", "value", "step", "time", "rl_step"};
     PyObject* given[5] = {};
     if (live(self) == nullptr || !read_arguments(args, n, names, known, 5, 2, given)) return nullptr;
+    const Inside call_under_way(self);
     if (given[0] == nullptr || given[2] == nullptr) {
         PyErr_SetString(PyExc_TypeError, "log(values, step=n) or log(name, value, step=n)");
         return nullptr;
@@ -195,9 +197,10 @@ PyObject* run_open(PyObject* self, PyObject* args) {
     o.block_timeout_ns = block_timeout;
     int rc = 0;
     tally_run* run = nullptr;
-    Py_BEGIN_ALLOW_THREADS
-    rc = tally_run_open(&o, &run);
-    Py_END_ALLOW_THREADS
+    {
+        const Unlocked others;
+        rc = tally_run_open(&o, &run);
+    }
     if (rc >= 0) as_run(self)->run = run;
     return Py_BuildValue("is", rc, rc < 0 ? tally_last_error(nullptr) : "");
 }
@@ -206,11 +209,16 @@ PyObject* run_close(PyObject* self, PyObject* args) {
     int exit_code = 0;
     if (PyArg_ParseTuple(args, "i", &exit_code) == 0) return nullptr;
     tally_run* run = as_run(self)->run;
-    as_run(self)->run = nullptr;
+    as_run(self)->run = nullptr;  // nobody enters any more
+    while (as_run(self)->inside != 0) {
+        const Unlocked others;
+        ::usleep(1000);
+    }
     int rc = 0;
-    Py_BEGIN_ALLOW_THREADS
-    if (run != nullptr) rc = tally_run_close(run, exit_code);
-    Py_END_ALLOW_THREADS
+    {
+        const Unlocked others;
+        if (run != nullptr) rc = tally_run_close(run, exit_code);
+    }
     return PyLong_FromLong(rc);
 }
 
@@ -228,12 +236,14 @@ PyObject* run_event(PyObject* self, PyObject* args) {
     tally_at at{};
     if (live(self) == nullptr || PyArg_ParseTuple(args, "sss#O", &kind, &key, &text, &size, &time) == 0) return nullptr;
     if (!read_at(time, nullptr, &at)) return nullptr;
+    const Inside call_under_way(self);
     return outcome(self, tally_event(as_run(self)->run, kind, key, text, static_cast<size_t>(size), at.time_ns));
 }
 
 PyObject* run_rewind(PyObject* self, PyObject* args) {
     long long step = 0;
     if (live(self) == nullptr || PyArg_ParseTuple(args, "L", &step) == 0) return nullptr;
+    const Inside call_under_way(self);
     return outcome(self, tally_rewind(as_run(self)->run, step));
 }
 
@@ -242,10 +252,12 @@ PyObject* run_flush(PyObject* self, PyObject* args) {
     long long timeout = 0;
     tally_run* run = live(self);
     if (run == nullptr || PyArg_ParseTuple(args, "iL", &level, &timeout) == 0) return nullptr;
+    const Inside call_under_way(self);
     int rc = 0;
-    Py_BEGIN_ALLOW_THREADS
-    rc = tally_flush(run, level, timeout);
-    Py_END_ALLOW_THREADS
+    {
+        const Unlocked others;
+        rc = tally_flush(run, level, timeout);
+    }
     return PyLong_FromLong(rc);
 }
 
@@ -322,6 +334,7 @@ PyObject* run_episodes(PyObject* self, PyObject* args) {
         return nullptr;
     tally_at at{};
     if (!read_at(time, rl_step, &at)) return nullptr;
+    const Inside call_under_way(self);
     static const char* const names[] = {"env", "episode", "length", "ret"};
     static const int to[] = {TALLY_U32, TALLY_I64, TALLY_I64, TALLY_F64};
     void* columns[4] = {};
@@ -342,6 +355,7 @@ PyObject* run_new(PyTypeObject* type, PyObject*, PyObject*) {
     PyObject* self = alloc(type, 0);
     if (self == nullptr) return nullptr;
     as_run(self)->run = nullptr;
+    as_run(self)->inside = 0;
     as_run(self)->names = PyDict_New();
     as_run(self)->known = static_cast<KnownName*>(::calloc(known_names, sizeof(KnownName)));
     if (as_run(self)->names != nullptr && as_run(self)->known != nullptr) return self;
