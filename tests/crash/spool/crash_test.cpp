@@ -172,6 +172,14 @@ TEST_SUITE("spool crash") {
         }
     }
 
+    TEST_CASE("never killed, it fills its budget over and over and ends") {
+        DiskDir dir;
+        const Told told = run_child(dir.path + "/s", "", 0);
+        REQUIRE(WIFEXITED(told.status));
+        CHECK(WEXITSTATUS(told.status) == 0);
+        CHECK(told.durable > 2000);
+    }
+
     TEST_CASE("killed at random, forty lives on one spool") {
         DiskDir dir;
         Oracle oracle(dir.path + "/s");
