@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
     tally::tools::add_daemons(app, run);
     tally::tools::add_config(app, run);
     tally::tools::add_load(app, run);
+    tally::tools::add_import(app, run);
     tally::tools::add_status(app, run);
     tally::tools::add_store(app, run);
     tally::tools::add_bench(app, run);

@@ -130,6 +130,16 @@ class Pipeline:
             raise AssertionError(f"still pending: {last}\n{self.logs()}") from None
         return last["report"], last["code"]
 
+    def until_stored(self, run, points):
+        """The verdict once so many points of the run are in the store and nothing of it is on its way."""
+
+        def stored():
+            rows = self.sql(f"SELECT count() FROM tallyman.points WHERE run = '{run}'")
+            return int(rows[0][0]) >= points and self.reconcile(run)[1] != 3
+
+        wait_for(f"{points} points of {run}", stored)
+        return self.reconcile(run)
+
     def sql(self, text):
         r = self.command("sql", text, "--format", "TabSeparated", "--config", self.receiver_toml)
         assert r.returncode == 0, r.stderr + self.logs()
