@@ -32,10 +32,6 @@ class Imports:
         return subprocess.Popen([TALLYMAN, *self.args(run, *more)], stdout=subprocess.PIPE, text=True)
 
 
-def logged(p):
-    return p.status()["points"]["logged"]
-
-
 def proven(p, run, points):
     """Landing only: the proof needs no database, so this runs everywhere."""
     last = []
@@ -99,21 +95,32 @@ def a_directory_is_runs(p, imports):
     proven(p, "exp.b.c", 2)
 
 
+def state_of(p, run):
+    """{path: (rows, open)} as the importer remembers it."""
+    try:
+        with open(p.path(f"state/{run}.json"), encoding="utf-8") as f:
+            return {s["path"]: (s["rows"], s["open"]) for s in json.load(f)["sources"]}
+    except FileNotFoundError:
+        return {}
+
+
 def follow(p, imports):
     root = p.path("live")
     path = write(root + "/log.jsonl", '{"step": 0, "x": 0}\n')
-    before = logged(p)
-    importer = imports.start("live", root, "--follow")
-    wait_for("the first row", lambda: logged(p) == before + 1)
-    for step in range(1, 40):
-        line = json.dumps({"step": step, "x": step})
-        write(path, line[:7], "a")
-        time.sleep(0.005)
-        write(path, line[7:] + "\n", "a")
-    write(root + "/later/progress.csv", "step,y\n1,1\n")
-    wait_for("rows that came while it followed", lambda: logged(p) == before + 41)
-    importer.send_signal(signal.SIGTERM)
-    report = json.loads(importer.communicate(timeout=60)[0])
+    with imports.start("live", root, "--follow") as importer:
+        try:
+            wait_for("the first row", lambda: state_of(p, "live").get(path) == (1, False))
+            for step in range(1, 40):
+                line = json.dumps({"step": step, "x": step})
+                write(path, line[:7], "a")
+                time.sleep(0.005)
+                write(path, line[7:] + "\n", "a")
+            later = write(root + "/later/progress.csv", "step,y\n1,1\n")
+            wait_for("rows that came later", lambda: state_of(p, "live") == {path: (40, False), later: (1, False)})
+            importer.send_signal(signal.SIGTERM)
+            report = json.loads(importer.communicate(timeout=60)[0])
+        finally:
+            importer.kill()
     assert importer.returncode == 0 and report["points"] == 41, report
     assert imports("live", root)[0]["points"] == 0
     proven(p, "live", 41)
@@ -121,21 +128,17 @@ def follow(p, imports):
 
 def a_killed_import_is_not_repeated_blindly(p, imports):
     path = write(p.path("killed/log.jsonl"), '{"step": 0, "x": 0}\n')
-    importer = imports.start("killed", path, "--follow")
-    before = logged(p)
-    wait_for("imported", lambda: json.loads(open(p.path("state/killed.json"), encoding="utf-8").read())["sources"][0]["open"] is False
-             if os.path.exists(p.path("state/killed.json")) else False)
-    os.kill(p.agent.pid, signal.SIGSTOP)  # nothing becomes durable now
-    try:
-        write(path, '{"step": 1, "x": 1}\n', "a")
-        wait_for("marked", lambda: json.loads(open(p.path("state/killed.json"), encoding="utf-8").read())["sources"][0]["open"])
-        importer.kill()
-        importer.communicate()
-    finally:
-        os.kill(p.agent.pid, signal.SIGCONT)
+    with imports.start("killed", path, "--follow") as importer:
+        try:
+            wait_for("imported", lambda: state_of(p, "killed").get(path) == (1, False))
+            os.kill(p.agent.pid, signal.SIGSTOP)  # nothing becomes durable now
+            write(path, '{"step": 1, "x": 1}\n', "a")
+            wait_for("marked", lambda: state_of(p, "killed").get(path) == (2, True))
+        finally:
+            importer.kill()
+            os.kill(p.agent.pid, signal.SIGCONT)
     report, code = imports("killed", path)
     assert code == 1 and report["points"] == 0 and "killed" in report["files"][0]["error"], report
-    assert before <= logged(p)
     report, code = imports("killed-again", path)
     assert code == 0 and report["points"] == 2, report
     proven(p, "killed-again", 2)

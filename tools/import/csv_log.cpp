@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 16> step_columns{
 struct Csv {  // libcsv's parser with its memory
     csv_parser p{};
     explicit Csv(char delimiter) {
-        csv_init(&p, CSV_STRICT_FINI);
+        csv_init(&p, 0);
         csv_set_delim(&p, static_cast<unsigned char>(delimiter));
         // Blanks belong to names; numbers are trimmed where they are read.
         csv_set_space_func(&p, [](unsigned char) { return 0; });
@@ -106,7 +106,8 @@ private:
         finishing_ = true;
         torn_ = false;
         csv_parse(&parser_->p, tail.data(), tail.size(), on_cell, on_row, this);
-        if (csv_fini(&parser_->p, on_cell, on_row, this) != 0) torn_ = true;
+        const bool within_quotes = parser_->p.quoted != 0 && parser_->p.pstate == 2;  // a field has begun and its quote is open
+        if (within_quotes || csv_fini(&parser_->p, on_cell, on_row, this) != 0) torn_ = true;
         return !torn_;
     }
 

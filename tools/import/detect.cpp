@@ -36,6 +36,7 @@ Opened open_json(std::string_view head, bool whole) {
 
 // Two lines with the same count of delimiters, or a header alone.
 Opened open_table(std::string_view head, bool whole) {
+    head = head.substr(0, head.find_last_not_of('\0') + 1);  // zeros at the end were not written yet
     if (!is_text(head.substr(0, std::min<std::size_t>(head.size(), 4096)))) return not_a_log("binary data of no known kind");
     std::string_view rest = head;
     while (!rest.empty()) {
