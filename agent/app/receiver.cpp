@@ -111,6 +111,7 @@ public:
         }
         receiver::Hooks hooks;
         hooks.wake_lander = [this] { wake_lander_(); };
+        hooks.metrics = [this] { return metrics(); };
         if (store_) {
             hooks.query = [this](receiver::QueryRequest q, receiver::QueryDone d) { queries_->ask(std::move(q), std::move(d)); };
             hooks.flush_asked = [this] {
@@ -154,6 +155,16 @@ private:
         std::fprintf(stderr, "tallyman receiver: %s: %s\n", what.c_str(), error.text().c_str());
         if (error.code == Code::busy) return 3;
         return error.code == Code::invalid || error.code == Code::denied ? 2 : 4;
+    }
+
+    // role: net. What reconcile waits for: stored reaching what landed was.
+    std::string metrics() const {
+        const receiver::LandedCounts& counts = lander_->counts();
+        const std::uint64_t stored = counts.stored.load();  // before landed: never more than it
+        std::string out = "# TYPE tallyman_receiver_landed_parcels_total counter\ntallyman_receiver_landed_parcels_total " +
+                          std::to_string(counts.landed.load()) + "\n";
+        if (store_) out += "# TYPE tallyman_receiver_stored_parcels_total counter\ntallyman_receiver_stored_parcels_total " + std::to_string(stored) + "\n";
+        return out;
     }
 
     void serve(int signal_fd) const {

@@ -13,6 +13,8 @@ namespace tally::tools {
 
 namespace {
 
+constexpr std::int64_t store_patience_ns = 5'000'000'000;  // a few batches
+
 struct Args {
     StoreWhere where;
     std::string text;
@@ -81,7 +83,13 @@ int reconcile(const Args& a) {
             std::fprintf(stderr, "tallyman reconcile: %s; or prove without a database: --at received --config receiver.toml\n", store.error().c_str());
             return 1;
         }
-        report = reconcile::prove_store(store->query, a.run_id);
+        // What is durable at the far end may hold more of this run than its store shows: not before that is in can it be exact.
+        const auto waiting = wait_for_store(store->backlog, store_patience_ns);
+        if (!waiting) {
+            std::fprintf(stderr, "tallyman reconcile: %s: %s\n", store->how.c_str(), waiting.error().c_str());
+            return 1;
+        }
+        report = reconcile::prove_store(store->query, a.run_id, *waiting);
     }
     std::fputs((a.json ? report.json() : report.text()).c_str(), stdout);
     return report.exit_code();

@@ -54,6 +54,9 @@ void judge(Report& r, bool settled) {
     } else if (r.open_producers != 0 || r.missing_producers != 0) {
         r.verdict = "pending";
         r.why = "producers are open or missing";
+    } else if (r.not_stored != 0) {
+        r.verdict = "pending";
+        r.why = std::to_string(r.not_stored) + " received parcels are not in the store yet; they may hold more of this run";
     } else if (differs) {
         r.verdict = "pending";
         r.why = "not everything that was logged has arrived";
@@ -68,7 +71,7 @@ int Report::exit_code() const { return verdict == "exact" ? 0 : verdict == "pend
 std::string Report::json() const {
     std::string out = "{" + quoted("run") + ": " + quoted(run) + ", " + quoted("verdict") + ": " + quoted(verdict) + ", " + quoted("why") + ": " +
                       quoted(why) + ", " + number("checked", checked) + ", " + number("mismatched", mismatched) + ", " +
-                      number("unsettled", unsettled) + ", " + number("producers", producers) + ", " + number("open_producers", open_producers) + ", " +
+                      number("unsettled", unsettled) + ", " + number("not_stored", not_stored) + ", " + number("producers", producers) + ", " + number("open_producers", open_producers) + ", " +
                       number("missing_producers", missing_producers) + ", " + number("physical_duplicates", physical_duplicates) + ", " +
                       quoted("points") + ": {" + number("logged", points_logged) + ", " + number("stored", points_stored) + ", " +
                       number("declared_lost", points_declared_lost) + "}, " + pair_json("headers", headers) + ", " + pair_json("stats", stats) +
@@ -90,7 +93,8 @@ std::string Report::text() const {
     const auto line = [&](const char* layer, const std::string& what) { out += "  " + std::string(layer) + what + "\n"; };
     const auto both = [](const Pair& p) { return std::to_string(p.logged) + " logged, " + std::to_string(p.stored) + " there"; };
     const auto tested = [](const Checked& c) { return std::to_string(c.count) + ", " + std::to_string(c.mismatched) + " mismatched"; };
-    line("transport  ", std::to_string(transport.count) + " parcels, " + std::to_string(transport.mismatched) + " missing in their sequences");
+    line("transport  ", std::to_string(transport.count) + " parcels, " + std::to_string(transport.mismatched) + " missing in their sequences" +
+                            (not_stored == 0 ? "" : ", " + std::to_string(not_stored) + " received and not stored yet"));
     line("producers  ", std::to_string(producers) + " known, " + std::to_string(open_producers) + " open, " +
                             std::to_string(missing_producers) + " missing");
     line("headers    ", both(headers));

@@ -33,6 +33,7 @@ struct Report {
     std::uint64_t checked = 0;     // points compared by value
     std::uint64_t mismatched = 0;  // groups of points that differ
     std::uint64_t unsettled = 0;   // differences that data still on its way explains
+    std::uint64_t not_stored = 0;  // parcels that were received and that the store had not taken when asked
     std::uint64_t undeclared_lost = 0;  // points that were logged, are nowhere, and cannot be on their way
     std::uint64_t gap_rows = 0;         // declared losses
     std::uint64_t producers = 0;

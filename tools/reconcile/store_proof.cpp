@@ -95,15 +95,21 @@ std::map<std::string, ProducerState> producers(Asker& ask, Report& report) {
     return out;
 }
 
-// Sequences up to the newest that holds something of this run, which neither are there nor were declared lost.
+// Sequences that neither are there nor were declared lost, in every lane of every start that carried this run: up to the newest that
+// holds something of it, and where a later start told how the life ended, up to that end in all its lanes.
 void transport(Asker& ask, Report& report) {
     report.transport.count = ask.number("SELECT uniqExact(spool, start, lane, seq) FROM tallyman.parcels WHERE run = {run:String}");
+    // A row one beyond the end of each lane turns what is missing at the end into a hole like any other.
     const auto holes = ask.rows(
-        "SELECT start, lane, before + 1, seq - 1, p.spool FROM (SELECT spool, start, lane, seq, lagInFrame(seq, 1, 0) OVER (PARTITION BY spool, start, "
-        "lane ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before FROM (SELECT DISTINCT spool, start, lane, seq FROM tallyman.parcels "
-        "WHERE (spool, start) IN (SELECT spool, start FROM tallyman.parcels WHERE run = {run:String}))) AS p INNER JOIN (SELECT spool, start, lane, "
-        "max(seq) AS newest FROM tallyman.parcels WHERE run = {run:String} GROUP BY spool, start, lane) AS n ON p.spool = n.spool AND p.start = n.start AND "
-        "p.lane = n.lane WHERE seq > before + 1 AND seq <= newest");
+        "WITH lives AS (SELECT DISTINCT spool, start FROM tallyman.parcels WHERE run = {run:String}), "
+        "ends AS (SELECT spool, start, lane, max(top) + 1 AS beyond FROM (SELECT spool, start, lane, seq AS top FROM tallyman.parcels "
+        "WHERE run = {run:String} UNION ALL SELECT spool, previous AS start, toUInt8(number - 1) AS lane, previous_seq[number] AS top FROM tallyman.starts "
+        "ARRAY JOIN arrayEnumerate(previous_seq) AS number WHERE (spool, previous) IN lives) GROUP BY spool, start, lane), "
+        "all_seqs AS (SELECT spool, start, lane, seq FROM tallyman.parcels WHERE (spool, start) IN lives UNION DISTINCT "
+        "SELECT spool, start, lane, beyond AS seq FROM ends) "
+        "SELECT start, lane, before + 1, seq - 1, spool FROM (SELECT spool, start, lane, seq, lagInFrame(seq, 1, 0) OVER (PARTITION BY spool, start, "
+        "lane ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before FROM all_seqs) AS p INNER JOIN ends AS e "
+        "ON p.spool = e.spool AND p.start = e.start AND p.lane = e.lane WHERE seq > before + 1 AND seq <= beyond");
     if (holes.empty()) return;
     std::map<std::pair<std::string, std::string>, IntervalSet> declared;
     for (const auto& row : ask.rows("SELECT start, lane, seq_first, seq_last FROM tallyman.gap_rows FINAL WHERE lane_known AND seq_first > 0 AND seq_last >= seq_first"))
@@ -171,10 +177,11 @@ std::string hashed_rows_sql(unsigned width, const std::string& where, bool final
            branch((std::string(" AND NOT (") + one_step + ") AND NOT (" + one_env + ")").c_str(), any, seed, listed);
 }
 
-Report prove_store(const tools::QueryFn& query, const std::string& run) {
+Report prove_store(const tools::QueryFn& query, const std::string& run, std::uint64_t not_stored) {
     const std::int64_t began = monotonic_ns();
     Report report;
     report.run = run;
+    report.not_stored = not_stored;
     Asker ask(query, run);
     const auto states = producers(ask, report);
     transport(ask, report);
@@ -213,7 +220,8 @@ Report prove_store(const tools::QueryFn& query, const std::string& run) {
         ask.number(std::string("SELECT sum(points) FROM (SELECT DISTINCT spool, start, lane, seq, points FROM tallyman.parcels ") + of_run + ")");
 
     // Everything that was logged has been received, by the transport's own account: a difference cannot be on its way any more.
-    const bool settled = report.producers != 0 && report.open_producers == 0 && report.transport.mismatched == 0 && received >= total_points;
+    const bool settled = report.producers != 0 && report.open_producers == 0 && report.transport.mismatched == 0 && received >= total_points &&
+                         not_stored == 0;
     count_layer(report, "headers", report.headers, settled);
     count_layer(report, "stats", report.stats, settled);
     if (report.events.stored < report.events.logged) count_layer(report, "events", report.events, settled);

@@ -9,6 +9,7 @@
 
 namespace tally::reconcile {
 
-Report prove_store(const tools::QueryFn& query, const std::string& run);
+// `not_stored`: parcels that were received before this call and are not in the store; while there are any, nothing is exact or lost.
+Report prove_store(const tools::QueryFn& query, const std::string& run, std::uint64_t not_stored = 0);
 
 }  // namespace tally::reconcile

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/receiver/lander.hpp"
 
+#include <algorithm>
 #include <deque>
 
 #include "agent/base/log.hpp"
@@ -38,6 +39,7 @@ public:
         for (const auto& [key, value] : landing_->cursors()) TALLY_TRY(dedup_.restore(key, value));
         if (options_.has_sink)
             for (const LaneKey& key : dedup_.lanes()) restored_[key] = dedup_.received(key);
+        counts_.landed.store(not_stored());
         return {};
     }
 
@@ -60,6 +62,7 @@ public:
             swept_ns_ = now;
             note_damage();
             TALLY_TRY(landing_->sweep());
+            if (options_.has_sink) count_stored();  // what was declared lost is waited for no longer
         }
         if (flush_answers() || moved) return true;
         return false;
@@ -80,6 +83,7 @@ public:
 
     spool::Spool& landing() override { return *landing_; }
     LanderStats stats() const override { return stats_; }
+    const LandedCounts& counts() const override { return counts_; }
 
 private:
     bool take_arrivals() {
@@ -198,6 +202,7 @@ private:
             for (const auto& [key, id] : flying_.front().parcels) {
                 dedup_.commit(key, id.seq);
                 ++stats_.parcels;
+                counts_.landed.fetch_add(1);
                 const auto node = pending_.extract({key, id.seq});
                 for (const Waiter& w : node.mapped()) {
                     stats_.bytes += w.bytes;
@@ -258,8 +263,14 @@ private:
             landing_->ack_stored(notice->start, Lane::live, notice->seqs);
             announce_stored(by_lane);
         }
+        if (moved) count_stored();
         return moved;
     }
+
+    // Committed records the sink has not taken, as the landing's own acks say; damage never leaves this count by itself.
+    std::uint64_t not_stored() const { return landing_->stats().lanes[static_cast<std::size_t>(Lane::live)].parcels; }
+
+    void count_stored() { counts_.stored.store(counts_.landed.load() - std::min(counts_.landed.load(), not_stored())); }
 
     void announce_stored(const std::map<LaneKey, IntervalSet>& by_lane) {
         std::map<Uuid, std::vector<wire::LaneSets>> by_spool;
@@ -355,6 +366,7 @@ private:
     bool unreadable_ = false;
     std::map<LaneKey, IntervalSet> restored_;  // received by earlier lives; empty once caught up
     LanderStats stats_;
+    LandedCounts counts_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 //   I2  A record leaves the landing only when the sink said stored (never without a sink).
 // Errors  open(): those of the spool. poll(): io when the landing cannot be written any more; the receiver must stop.
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -73,6 +74,13 @@ struct LanderOptions {
     std::uint64_t sink_window_bytes = 256ULL << 20;  // landed records handed to the sink and not stored yet
 };
 
+// Read by other threads; `landed` grows before the sender is answered. The sink takes records in landing order, so once `stored`
+// has reached a value that `landed` had, all that was received until then is in the store.
+struct LandedCounts {
+    std::atomic<std::uint64_t> landed{0};  // records of this life and those found unstored at its start
+    std::atomic<std::uint64_t> stored{0};
+};
+
 struct LanderStats {
     std::uint64_t parcels = 0;
     std::uint64_t duplicates = 0;
@@ -93,6 +101,7 @@ public:
     virtual Status drain() = 0;
     virtual spool::Spool& landing() = 0;
     virtual LanderStats stats() const = 0;
+    virtual const LandedCounts& counts() const = 0;  // any thread
 };
 
 }  // namespace tally::receiver

@@ -86,6 +86,39 @@ TEST_SUITE("receiver lander") {
         CHECK(life.lander->landing().fetch(Lane::live, 1 << 20)->size() == 1);
     }
 
+    TEST_CASE("landed and stored are counted apart, over a restart too") {
+        TempDir dir;
+        {
+            Life life(dir.path, true);
+            for (std::uint64_t seq : {1, 2, 3}) REQUIRE(life.queues.arrivals.push(arrival(1, seq)));
+            CHECK(life.settle().size() == 3);
+            CHECK(life.lander->counts().landed == 3);
+            CHECK(life.lander->counts().stored == 0);
+            std::vector<Landed> fed;
+            life.settle();
+            while (auto l = life.queues.landed.pop()) fed.push_back(std::move(*l));
+            REQUIRE(fed.size() == 3);
+            StoredNotice notice{fed[0].start, {}};
+            notice.seqs.insert(raw(fed[0].seq), raw(fed[1].seq));
+            REQUIRE(life.queues.stored.push(std::move(notice)));
+            life.settle();
+            CHECK(life.lander->counts().landed == 3);
+            CHECK(life.lander->counts().stored == 2);
+        }
+        Life life(dir.path, true);
+        CHECK(life.lander->counts().landed == 1);
+        CHECK(life.lander->counts().stored == 0);
+        life.settle();
+        life.settle();
+        const auto left = life.queues.landed.pop();
+        REQUIRE(left);
+        StoredNotice notice{left->start, {}};
+        notice.seqs.insert(raw(left->seq));
+        REQUIRE(life.queues.stored.push(std::move(notice)));
+        life.settle();
+        CHECK(life.lander->counts().stored == 1);
+    }
+
     TEST_CASE("the same identity with other content is refused as a conflict") {
         TempDir dir;
         Life life(dir.path);
