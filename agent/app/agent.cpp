@@ -13,10 +13,13 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/app/disk_role.hpp"
+#include "agent/app/reload.hpp"
 #include "agent/app/runtime.hpp"
+#include "agent/app/service.hpp"
 #include "agent/app/version.hpp"
 #include "agent/base/clock.hpp"
 #include "agent/base/log.hpp"
+#include "agent/base/units.hpp"
 #include "config/files.hpp"
 
 namespace tally::app {
@@ -24,6 +27,8 @@ namespace tally::app {
 namespace {
 
 using nlohmann::json;
+constexpr int serve_wait_ms = 500;
+constexpr std::int64_t status_interval_ns = 5'000'000'000;
 constexpr std::size_t batches_max = 8;  // of at most a few MiB each: what waits for the disk
 
 parcel::StartSection start_section(const spool::Spool& spool) {
@@ -41,9 +46,10 @@ parcel::StartSection start_section(const spool::Spool& spool) {
 
 class Agent {
 public:
-    explicit Agent(config::AgentConfig config) : config_(std::move(config)) {}
+    Agent(config::AgentConfig config, std::string config_file) : config_(std::move(config)), config_file_(std::move(config_file)) {}
 
     int open() {
+        Passed passed = take_passed();
         auto spool = spool::Spool::open(config_.spool);
         if (!spool) return report("spool " + config_.spool.dir, spool.error());
         spool_ = std::move(*spool);
@@ -57,10 +63,11 @@ public:
         auto up = uplink::Uplink::open(config_.uplink, std::move(info), queues_);
         if (!up) return report("uplink", up.error()), 2;
         uplink_ = std::move(*up);
-        auto server = ring::AttachServer::open(config_.ring.socket, config_.ring);
+        auto server = passed.attach ? ring::AttachServer::adopt(std::move(passed.attach), config_.ring) : ring::AttachServer::open(config_.ring.socket, config_.ring);
         if (!server) return report("socket " + config_.ring.socket, server.error());
         ring_role_.emplace(config_.ring, std::move(*server), std::move(intake), batches_, losses_, reached_, wake_ring_.fd(),
                            [this] { wake_disk_(); }, [this] { uplink_->flush_store(); });
+        ring_role_->restore(std::move(passed.rings));
         disk_role_.emplace(*spool_, batches_, losses_, queues_, reached_, wake_disk_.fd(), [this] { wake_ring_(); },
                            [this] { uplink_->wake(); });
         return open_control();
@@ -111,14 +118,28 @@ private:
     }
 
     void serve(int signal_fd) {
+        Watchdog watchdog;
         while (!disk_role_->failed()) {
             pollfd fds[2] = {{signal_fd, POLLIN, 0}, {control_.get(), POLLIN, 0}};
-            ::poll(fds, 2, 500);
+            ::poll(fds, 2, serve_wait_ms);
+            const std::int64_t now = monotonic_ns();
+            watchdog.feed(now, {ring_role_->beat_ns(), disk_role_->beat_ns(), uplink_->stats().beat_ns});
+            tell_status(now);
             const int signal = take_signal(signal_fd);
             if (signal == SIGTERM || signal == SIGINT) return;
-            if (signal == SIGHUP) log_info("agent.reload", {{"note", "tokens are re-read at every connect; other keys need a restart"}});
+            if (signal == SIGHUP) reload_config(config_file_, config_, config::load_agent, config::agent_schema);
             if ((fds[1].revents & POLLIN) != 0) answer_control();
         }
+    }
+
+    // What `systemctl status` shows.
+    void tell_status(std::int64_t now) {
+        if (now - told_ns_ < status_interval_ns) return;
+        told_ns_ = now;
+        const spool::Stats s = disk_role_->snapshot();
+        const uplink::Stats up = uplink_->stats();
+        notify_status(std::to_string(ring_role_->snapshot().producers.size()) + " rings; uplink " + uplink::state_name(up.state) + ", " +
+                      std::to_string(up.sessions) + " sessions; spool " + format_bytes(s.bytes_on_disk) + " of " + format_bytes(s.budget_bytes));
     }
 
     // One connection, one answer: the status object, then the end.
@@ -160,6 +181,8 @@ private:
     }
 
     config::AgentConfig config_;
+    const std::string config_file_;
+    std::int64_t told_ns_ = 0;
     std::int64_t began_ns_ = monotonic_ns();
     Wake wake_ring_;
     Wake wake_disk_;
@@ -181,8 +204,8 @@ std::string control_path(const std::string& attach_socket) { return attach_socke
 int run_agent(const std::string& config_file) {
     config::AgentConfig config;
     if (print_problems(config::load_agent(config_file, config))) return 2;
-    log_setup(LogLevel::info, ::getenv("JOURNAL_STREAM") == nullptr);
-    Agent agent(std::move(config));
+    log_setup(config.log.level, ::getenv("JOURNAL_STREAM") == nullptr);
+    Agent agent(std::move(config), config_file);
     if (const int code = agent.open(); code != 0) return code;
     return agent.run();
 }

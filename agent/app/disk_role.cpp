@@ -26,7 +26,9 @@ DiskRole::DiskRole(spool::Spool& spool, SpscQueue<intake::Batch>& batches, SpscQ
 
 void DiskRole::run() {
     for (;;) {
-        const auto moved = poll(monotonic_ns());
+        const std::int64_t now = monotonic_ns();
+        beat_(now);
+        const auto moved = poll(now);
         if (!moved) {
             log_error("agent.spool_failed", {{"error", moved.error()}});
             failed_.store(true);

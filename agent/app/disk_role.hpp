@@ -27,6 +27,7 @@ public:
 
     void run();
     void stop() { stopping_.store(true); }  // after the ring role has ended
+    std::int64_t beat_ns() const { return beat_.last_ns(); }
     bool failed() const { return failed_.load(); }
     spool::Stats snapshot() const;
 
@@ -71,6 +72,7 @@ private:
     std::int64_t swept_ns_ = 0;
     std::atomic<bool> stopping_{false};
     std::atomic<bool> failed_{false};
+    Beat beat_;
 
     mutable std::mutex snapshot_mutex_;
     spool::Stats snapshot_;

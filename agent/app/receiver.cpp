@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "agent/app/agent.hpp"
+#include "agent/app/reload.hpp"
 #include "agent/app/runtime.hpp"
+#include "agent/app/service.hpp"
 #include "agent/app/version.hpp"
 #include "agent/base/clock.hpp"
 #include "agent/base/log.hpp"
@@ -83,7 +85,7 @@ private:
 
 class ReceiverApp {
 public:
-    explicit ReceiverApp(config::ReceiverConfig config) : config_(std::move(config)) {}
+    ReceiverApp(config::ReceiverConfig config, std::string config_file) : config_(std::move(config)), config_file_(std::move(config_file)) {}
 
     int open() {
         bool with_sink = config_.sink.kind == sink::Kind::chdb;
@@ -167,18 +169,29 @@ private:
         return out;
     }
 
-    void serve(int signal_fd) const {
+    void serve(int signal_fd) {
+        Watchdog watchdog;
         while (!failed_.load()) {
             pollfd fd{signal_fd, POLLIN, 0};
             ::poll(&fd, 1, 500);
+            watchdog.feed(monotonic_ns(), {lander_beat_.last_ns(), receiver_->beat_ns()});
             const int signal = take_signal(signal_fd);
             if (signal == SIGTERM || signal == SIGINT) return;
+            if (signal == SIGHUP) reload();
         }
+    }
+
+    // Tokens and certificates are files of their own: they are read anew also when no key changed.
+    void reload() {
+        if (!reload_config(config_file_, config_, config::load_receiver, config::receiver_schema)) return;
+        if (auto ok = receiver_->reload(config_.receiver); !ok) log_error("receiver.reload", {{"error", ok.error()}, {"what", "the old tokens and certificates stay in force"}});
     }
 
     void run_lander() {
         while (!lander_stopping_.load()) {
-            const auto moved = lander_->poll(monotonic_ns());
+            const std::int64_t now = monotonic_ns();
+            lander_beat_(now);
+            const auto moved = lander_->poll(now);
             if (!moved) {
                 log_error("receiver.landing_failed", {{"error", moved.error()}});
                 failed_.store(true);
@@ -227,6 +240,8 @@ private:
     }
 
     config::ReceiverConfig config_;
+    const std::string config_file_;
+    Beat lander_beat_;
     Wake wake_lander_;
     Wake wake_sink_;
     receiver::LanderQueues queues_;
@@ -244,8 +259,8 @@ private:
 int run_receiver(const std::string& config_file) {
     config::ReceiverConfig config;
     if (print_problems(config::load_receiver(config_file, config))) return 2;
-    log_setup(LogLevel::info, ::getenv("JOURNAL_STREAM") == nullptr);
-    ReceiverApp app(std::move(config));
+    log_setup(config.log.level, ::getenv("JOURNAL_STREAM") == nullptr);
+    ReceiverApp app(std::move(config), config_file);
     if (const int code = app.open(); code != 0) return code;
     return app.run();
 }

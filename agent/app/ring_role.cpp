@@ -81,10 +81,27 @@ RingRole::RingRole(const ring::Options& options, ring::AttachServer server, std:
 
 RingRole::~RingRole() = default;
 
+void RingRole::restore(std::vector<PassedRing> rings) {
+    const std::int64_t now = monotonic_ns();
+    for (PassedRing& passed : rings) {
+        auto offered = server_.restore(std::move(passed.ring), std::move(passed.wake));
+        if (!offered) {
+            log_warn("ring.not_restored", {{"why", offered.error().text}});
+            continue;
+        }
+        const Uuid uuid = offered->ring.ring_uuid();
+        on_event(*offered, now);
+        // Until its trainer dials again it counts as one that went away just now.
+        if (const auto it = rings_.find(uuid); it != rings_.end()) it->second->gone_ns = now;
+        else drop_ring(uuid);
+    }
+}
+
 void RingRole::run() {
     began_ns_ = last_record_ns_ = monotonic_ns();
     while (!stopping_.load()) {
         const std::int64_t now = monotonic_ns();
+        beat_(now);
         const bool busy = poll(now);
         if (!busy) wait(now, busy);
     }
@@ -149,6 +166,7 @@ void RingRole::on_event(ring::Offered& offered, std::int64_t) {
     auto ring = std::make_unique<Ring>(Ring{std::move(offered.ring), std::move(offered.charge), std::move(offered.wake),
                                             std::move(*consumer), offered.connection, offered.pid, attached->handle, info.run});
     ring->consumer.set_attached(true);
+    keep_ring(uuid, ring->mapping.fd(), ring->wake.get());
     rings_.emplace(uuid, std::move(ring));
     server_.accept(offered.connection, offered.cookie);
     last_record_ns_ = monotonic_ns();
@@ -322,6 +340,7 @@ void RingRole::drop_ended() {
         if (ring.gone_ns == 0 && stored_done_ < ring.ended_in) return false;
         counts_.dropped += ring.consumer.dropped_points();
         ring.consumer.set_attached(false);
+        drop_ring(entry.first);
         return true;
     });
 }

@@ -4,7 +4,7 @@
 // What    The ring role: attaches rings, reads them, cuts batches, and gives durable space back.
 // Flow    attach server + rings -> intake -> batches queue -> disk role; group positions -> ring words.
 // Threads One thread calls run(). stop() and snapshot(): any.
-// Owns    Rings, consumers, intake, the attach server.
+// Owns    Rings, consumers, intake, the attach server. The service manager keeps a copy of each ring's descriptors meanwhile.
 // Invariants
 //   I1  A ring's tail moves only to positions of batches whose group is durable.
 //   I2  When the batches queue is full nothing is read: backpressure reaches the trainers.
@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 
+#include "agent/app/service.hpp"
 #include "agent/base/spsc.hpp"
 #include "agent/intake/intake.hpp"
 #include "agent/ring/attach.hpp"
@@ -58,7 +59,10 @@ public:
              std::function<void()> ask_store);
     ~RingRole();
 
+    // Rings that the service manager kept from an earlier life of this agent. Before run().
+    void restore(std::vector<PassedRing> rings);
     void run();
+    std::int64_t beat_ns() const { return beat_.last_ns(); }
     void stop() { stopping_.store(true); }
     RingSnapshot snapshot() const;
 
@@ -108,6 +112,7 @@ private:
     bool absent_closed_ = false;
     bool flush_asked_ = false;
     std::atomic<bool> stopping_{false};
+    Beat beat_;
 
     mutable std::mutex snapshot_mutex_;  // a few times a second
     RingSnapshot snapshot_;

@@ -8,8 +8,6 @@
 
 #include <cstdio>
 
-#include <systemd/sd-daemon.h>
-
 namespace tally::app {
 
 Wake::Wake() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { TALLY_ASSERT(fd_); }
@@ -32,9 +30,6 @@ int take_signal(int fd) {
     signalfd_siginfo info{};
     return ::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
 }
-
-void notify_ready(const std::string& status) { ::sd_notify(0, ("READY=1\nSTATUS=" + status).c_str()); }
-void notify_stopping() { ::sd_notify(0, "STOPPING=1"); }
 
 bool print_problems(const std::vector<config::Problem>& problems) {
     for (const config::Problem& p : problems) std::fprintf(stderr, "%s\n", p.line_text().c_str());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 //
-// What    What both daemons need around their roles: wake eventfds, signals, service notification, problems on stderr.
+// What    What both daemons need around their roles: wake eventfds, signals, problems on stderr.
 
 #include <functional>
 #include <string>
@@ -26,8 +26,6 @@ Fd block_signals();
 // The next pending signal, 0 when none.
 int take_signal(int fd);
 
-void notify_ready(const std::string& status);
-void notify_stopping();
 // Prints each problem; true when there was one.
 bool print_problems(const std::vector<config::Problem>& problems);
 std::string host_name();

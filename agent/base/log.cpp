@@ -87,6 +87,8 @@ void log_setup(LogLevel level, bool with_time) {
     logger()->set_pattern(with_time ? "%Y-%m-%dT%H:%M:%S.%e%z %l %v" : "%l %v");
 }
 
+void log_set_level(LogLevel level) { logger()->set_level(level_of(level)); }
+
 void log_write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
     if (!logger()->should_log(level_of(level))) return;
     std::uint64_t suppressed = 0;

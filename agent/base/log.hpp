@@ -35,6 +35,7 @@ struct LogField {
 
 // To stderr; journald adds time when `with_time` is false.
 void log_setup(LogLevel level, bool with_time);
+void log_set_level(LogLevel level);
 void log_write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields);
 
 inline void log_debug(std::string_view e, std::initializer_list<LogField> f = {}) { log_write(LogLevel::debug, e, f); }

@@ -237,16 +237,30 @@ void AttachServer::offer(std::uint64_t id, const Connection& connection, Packet&
 
 std::expected<Offered, Refused> AttachServer::check_offer(std::uint64_t id, const Connection& connection, Packet& packet) {
     if (draining_) return std::unexpected(Refused{Refusal::draining, "the agent is stopping; offer again later"});
-    if (!is_eventfd_like(packet.fds[1].get()))
-        return std::unexpected(Refused{Refusal::identity, "the second descriptor is no eventfd"});
-    auto file = RingFile::check(std::move(packet.fds[0]), connection.uid);
+    auto offered = check_ring(std::move(packet.fds[0]), std::move(packet.fds[1]), connection.uid, connection.uid);
+    if (!offered) return offered;
+    offered->connection = ConnectionId{id};
+    offered->cookie = packet.message.cookie;
+    offered->pid = connection.pid;
+    return offered;
+}
+
+std::expected<Offered, Refused> AttachServer::restore(Fd ring, Fd wake) {
+    struct stat st {};
+    if (::fstat(ring.get(), &st) != 0) return std::unexpected(Refused{Refusal::identity, "the ring's file cannot be read"});
+    // Who offered it was checked when it was accepted; its owner pays for it again.
+    return check_ring(std::move(ring), std::move(wake), 0, st.st_uid);
+}
+
+std::expected<Offered, Refused> AttachServer::check_ring(Fd ring_fd, Fd wake, std::uint32_t checked_uid, std::uint32_t charged_uid) {
+    if (!is_eventfd_like(wake.get())) return std::unexpected(Refused{Refusal::identity, "the second descriptor is no eventfd"});
+    auto file = RingFile::check(std::move(ring_fd), checked_uid);
     if (!file) return std::unexpected(std::move(file.error()));
-    auto charge = budget_->charge(file->key, connection.uid, file->bytes);
+    auto charge = budget_->charge(file->key, charged_uid, file->bytes);
     if (!charge) return std::unexpected(std::move(charge.error()));
     auto ring = Mapping::open(std::move(*file));
     if (!ring) return std::unexpected(std::move(ring.error()));
-    return Offered{ConnectionId{id}, packet.message.cookie, connection.uid,      connection.pid,
-                   std::move(*ring), std::move(packet.fds[1]), std::move(*charge)};
+    return Offered{ConnectionId{0}, 0, charged_uid, 0, std::move(*ring), std::move(wake), std::move(*charge)};
 }
 
 void AttachServer::accept(ConnectionId connection, std::uint64_t cookie) {

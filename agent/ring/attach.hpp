@@ -60,6 +60,10 @@ public:
     AttachServer& operator=(AttachServer&&) = delete;
     ~AttachServer();
 
+    // A ring that an earlier life of this agent had accepted, kept by the service manager. Checked as an offered one; its connection is
+    // nobody's (ConnectionId 0), accept() and refuse() of it tell nobody.
+    std::expected<Offered, Refused> restore(Fd ring, Fd wake);
+
     std::vector<AttachEvent> poll(std::int64_t now_monotonic_ns);
     void accept(ConnectionId connection, std::uint64_t cookie);
     void refuse(ConnectionId connection, std::uint64_t cookie, Refusal code, std::string_view text);
@@ -99,6 +103,7 @@ private:
     bool handle(std::uint64_t id, Connection& connection, Packet& packet, std::vector<AttachEvent>& events);
     void offer(std::uint64_t id, const Connection& connection, Packet& packet, std::vector<AttachEvent>& events);
     std::expected<Offered, Refused> check_offer(std::uint64_t id, const Connection& connection, Packet& packet);
+    std::expected<Offered, Refused> check_ring(Fd ring, Fd wake, std::uint32_t checked_uid, std::uint32_t charged_uid);
     void answer(std::uint64_t id, AttachKind kind, std::uint64_t cookie, Refusal code, std::string_view text);
     void end(std::uint64_t id, std::vector<AttachEvent>& events);
     void end_late_hellos(std::int64_t now_ns, std::vector<AttachEvent>& events);

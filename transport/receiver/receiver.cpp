@@ -41,6 +41,7 @@ using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr auto request_timeout = std::chrono::seconds(10);
+constexpr auto farewell = std::chrono::milliseconds(200);
 constexpr std::uint32_t header_bytes_max = 8192;
 constexpr std::uint64_t body_bytes_max = 1U << 20;
 constexpr std::uint64_t session_credit_bytes = 32ULL << 20;
@@ -494,15 +495,23 @@ public:
         : shared_(std::make_shared<Shared>(options, id, queues, std::move(hooks))), queues_(queues), acceptor_(io_), timer_(io_) {}
 
     Status prepare(const std::string& landing_dir) {
-        const Options& o = shared_->options();
-        auto token = load_token(o.token_file);
-        if (!token) return std::unexpected(token.error());
-        shared_->ingest_token = std::move(*token);
-        auto read = o.read_token_file.empty() ? load_or_make_token(landing_dir + "/read.token") : load_token(o.read_token_file);
-        if (!read) return std::unexpected(read.error());
-        shared_->read_token = std::move(*read);
-        TALLY_TRY(prepare_tls());
+        landing_dir_ = landing_dir;
+        auto secrets = load_secrets(shared_->options());
+        if (!secrets) return std::unexpected(secrets.error());
+        take(std::move(*secrets));
         return listen();
+    }
+
+    Status reload(const Options& options) override {
+        auto secrets = load_secrets(options);
+        if (!secrets) return std::unexpected(secrets.error());
+        asio::post(io_, [this, fresh = std::make_shared<Secrets>(std::move(*secrets))] {
+            const bool new_token = fresh->ingest_token != shared_->ingest_token;
+            take(std::move(*fresh));
+            if (new_token) for_each([](SessionLink& s) { s.end(wire::Reason::draining, "the token changed; log in again"); });
+            log_info("receiver.secrets", {{"sessions_sent_away", new_token}});
+        });
+        return {};
     }
 
     void run() override {
@@ -516,8 +525,9 @@ public:
             error_code ignored;
             acceptor_.close(ignored);
             for_each([](SessionLink& s) { s.end(wire::Reason::draining, "the receiver is stopping"); });
-            timer_.cancel();
-            io_.stop();
+            // The farewells need a moment to leave; who does not read them is not waited for.
+            timer_.expires_after(farewell);
+            timer_.async_wait([this](error_code) { io_.stop(); });
         });
     }
     void wake() override {
@@ -529,22 +539,46 @@ public:
         }
     }
     std::uint16_t port() const override { return port_; }
+    std::int64_t beat_ns() const override { return beat_ns_.load(std::memory_order_relaxed); }
     ReceiverStats stats() const override {
         return {shared_->open_sessions, shared_->parcels, shared_->bytes, shared_->refused_connections, shared_->refused_parcels};
     }
 
 private:
-    Status prepare_tls() {
-        const Options& o = shared_->options();
+    struct Secrets {
+        std::string ingest_token, read_token;
+        std::unique_ptr<asio::ssl::context> tls;
+    };
+
+    Result<Secrets> load_secrets(const Options& o) const {
+        Secrets s;
+        auto token = load_token(o.token_file);
+        if (!token) return std::unexpected(token.error());
+        s.ingest_token = std::move(*token);
+        auto read = o.read_token_file.empty() ? load_or_make_token(landing_dir_ + "/read.token") : load_token(o.read_token_file);
+        if (!read) return std::unexpected(read.error());
+        s.read_token = std::move(*read);
+        TALLY_TRY(load_tls(o, s.tls));
+        return s;
+    }
+
+    // role: net, or before run()
+    void take(Secrets secrets) {
+        shared_->ingest_token = std::move(secrets.ingest_token);
+        shared_->read_token = std::move(secrets.read_token);
+        tls_ = std::move(secrets.tls);  // connections hold what they need of the old one
+    }
+
+    static Status load_tls(const Options& o, std::unique_ptr<asio::ssl::context>& tls) {
         if (o.insecure) return {};
         if (o.cert_file.empty() || o.key_file.empty())
             return fail(Code::invalid, "[receiver] cert_file and key_file are needed, or insecure = true on loopback");
-        tls_ = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+        tls = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
         error_code ec;
-        tls_->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, ec);
-        tls_->use_certificate_chain_file(o.cert_file, ec);
+        tls->set_options(asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1, ec);
+        tls->use_certificate_chain_file(o.cert_file, ec);
         if (ec) return fail(Code::invalid, "[receiver] cert_file cannot be loaded");
-        tls_->use_private_key_file(o.key_file, asio::ssl::context::pem, ec);
+        tls->use_private_key_file(o.key_file, asio::ssl::context::pem, ec);
         if (ec) return fail(Code::invalid, "[receiver] key_file cannot be loaded");
         return {};
     }
@@ -596,9 +630,10 @@ private:
     void arm_timer() {
         timer_.expires_after(std::chrono::milliseconds(100));
         timer_.async_wait([this](error_code ec) {
-            if (ec) return;
+            if (ec || shared_->draining) return;
             deliver_answers();
             const std::int64_t now = monotonic_ns();
+            beat_ns_.store(now, std::memory_order_relaxed);
             for_each([now](SessionLink& s) { s.tick(now); });
             arm_timer();
         });
@@ -637,7 +672,9 @@ private:
     asio::steady_timer timer_;
     std::optional<asio::steady_timer> retry_;
     std::uint16_t port_ = 0;
+    std::string landing_dir_;
     std::atomic<bool> wake_posted_{false};
+    std::atomic<std::int64_t> beat_ns_{0};
 };
 
 }  // namespace

@@ -50,6 +50,10 @@ public:
 
     virtual void run() = 0;
     virtual void stop() = 0;
+    // Reads tokens and certificates anew and puts them in force; sessions that logged in with another token are sent away to log in again.
+    // On an error nothing changes. Any thread.
+    virtual Status reload(const Options& options) = 0;
+    virtual std::int64_t beat_ns() const = 0;  // when the net thread went round last (monotonic)
     virtual void wake() = 0;  // answers were pushed
     virtual std::uint16_t port() const = 0;
     virtual ReceiverStats stats() const = 0;

@@ -361,6 +361,7 @@ private:
         stats_.sessions = 0;
         for (const Slot& s : slots_)
             if (s.session && s.session->state() == wire::SessionState::open) ++stats_.sessions;
+        stats_.beat_ns = now;
         stats_.sent_bytes = sent_bytes_;
         stats_.acked_parcels = acked_parcels_;
         stats_.held_bytes = live_.held_bytes() + bulk_.held_bytes();

@@ -63,6 +63,7 @@ struct Stats {
     double goodput_bps = 0;  // acknowledged bytes per second x 8, over about the last second
     double rtt_ms = 0;
     std::string last_error;
+    std::int64_t beat_ns = 0;  // when the net thread went round last (monotonic)
 };
 
 class Uplink {
